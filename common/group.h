@@ -14,6 +14,10 @@
 
 namespace tt {
 
+/// Turns an MPI return code that is not MPI_SUCCESS into a LibraryError with MPI's own text.
+void check_mpi(int code, const char* call);
+#define TT_MPI(call) ::tt::check_mpi((call), #call)
+
 class Group {
  public:
   /// Takes ownership of `comm` unless it is MPI_COMM_WORLD or MPI_COMM_SELF. `progress` outlives the group; every
@@ -47,6 +51,8 @@ class Group {
   void broadcast_bytes(void* data, size_t bytes, int root) const;
 
  private:
+  void release() noexcept;
+
   MPI_Comm comm_ = MPI_COMM_NULL;
   Progress* progress_ = nullptr;
   int rank_ = 0, size_ = 1;

@@ -36,9 +36,12 @@ class Watchdog {
   /// Joins the ranks. Collective. `device` is how this rank's device is called in messages.
   void join(const World& world);
   void set_device(const std::string& device);
+  /// After join(), on rank 0: which ranks could not reach the coordinator (they watch themselves only); "" when all did.
+  std::string trouble() const;
 
-  /// Called in the watchdog's thread on the rank that reports (rank 0 unless it is the one that is stuck), before the
-  /// process exits: prints and writes the record. It must not use MPI. Bounded: the process ends 2 s later regardless.
+  /// Called in the watchdog's thread on the rank that reports (rank 0 unless it is the one that is silent), before the
+  /// process exits: writes the record. The watchdog has already printed the reason to stderr. It must not use MPI.
+  /// Bounded: the process ends 2 s later regardless.
   void on_early_end(std::function<void(const EarlyEnd&)> report);
 
   /// This rank failed with an exception that others may not share: tells the coordinator, which collects what other
@@ -47,6 +50,10 @@ class Watchdog {
 
   /// A phase may take this long from now on (a soak of known length, a long allocation); back to the default after it.
   void extend_phase(double seconds);
+
+  /// All ranks know that they will exit with `code` and only MPI_Finalize is left: should another rank's exit make the
+  /// launcher end this one with a signal, it exits with `code` all the same.
+  void ending(ExitCode code);
 
   /// The run ends well: no more deadlines; says goodbye so that closing the connection is not taken for a death.
   void leave();

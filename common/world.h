@@ -15,6 +15,7 @@ namespace tt {
 struct Launcher {
   std::string name;               // "mpirun", "srun", "pmi", or "none"
   std::optional<int> rank, size;  // as the launcher's variables say
+  std::string described() const;  // "the Slurm step has 2 tasks"
 };
 Launcher detect_launcher();
 
@@ -50,12 +51,14 @@ class World {
   bool abandoned_ = false;
 };
 
-/// True when the ranks should be started by re-executing under mpirun: -g N > 1 and no launcher.
-/// Replaces the process by `mpirun -np N … argv`; throws EnvironmentError when there is no mpirun. Never returns.
+/// Replaces the process by `mpirun -np N … argv` on this node (-g N > 1 and no launcher); throws EnvironmentError when
+/// there is no mpirun. The ranks find N in kRelaunchedVariable: is_relaunched(N), so that their -g N is not an error.
+inline constexpr const char* kRelaunchedVariable = "TT_RELAUNCHED_RANKS";
 [[noreturn]] void relaunch_under_mpirun(int ranks, char** argv);
+bool is_relaunched(int ranks);
 
 /// Estimates each rank's CLOCK_MONOTONIC minus rank 0's, in seconds, by the shortest of `rounds` ping-pongs; the error
-/// is at most half that shortest round trip, which is returned too. Collective over the group. On one host all zeros.
+/// is at most half that shortest round trip, and that half is error_s. Collective over the group. On one host all zeros.
 struct ClockOffset {
   double offset_s = 0, error_s = 0;
 };
