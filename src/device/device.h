@@ -1,4 +1,5 @@
-// A device's memory, streams and copies, with two implementations: host (the CPU) and cuda (in libtt_cuda.so).
+// A device's memory, streams and copies, with two implementations: host (the CPU) and cuda (in
+// libtt_cuda.so).
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,8 @@ class Buffer {
 };
 
 struct MemoryInfo {
-  int64_t total = 0, available = 0;  // bytes; host: MemAvailable, or what the cgroup leaves, shared by this host's ranks
+  int64_t total = 0,
+          available = 0;  // bytes; host: MemAvailable, or what the cgroup leaves, shared by this host's ranks
 };
 
 enum class Fill { normal, uniform, small_integers };
@@ -68,7 +70,8 @@ class Device {
   /// Makes the device current for the calling thread (cuda); a no-op on the host.
   virtual void activate() = 0;
 
-  /// Device memory, 512-byte aligned. DeviceError with device, bytes asked and bytes available. bytes = 0 gives an empty buffer.
+  /// Device memory, 512-byte aligned. DeviceError with device, bytes asked and bytes available. bytes = 0
+  /// gives an empty buffer.
   virtual Buffer allocate(size_t bytes) = 0;
   /// Host memory that the device can copy from and to without staging.
   virtual Buffer allocate_pinned(size_t bytes) = 0;
@@ -78,10 +81,10 @@ class Device {
   virtual void copy(void* to, const void* from, size_t bytes, Stream& stream) = 0;
   virtual void set_bytes(void* to, int value, size_t bytes, Stream& stream) = 0;
 
-  /// Element e of the array becomes random_value(type, fill, seed, first_element + e) (src/device/random.h): the same
-  /// bits on host and cuda, so that a host reference knows them.
-  virtual void fill_random(void* to, size_t count, DType type, Fill fill, uint64_t seed, uint64_t first_element,
-                           Stream& stream) = 0;
+  /// Element e of the array becomes random_value(type, fill, seed, first_element + e) (src/device/random.h):
+  /// the same bits on host and cuda, so that a host reference knows them.
+  virtual void fill_random(void* to, size_t count, DType type, Fill fill, uint64_t seed,
+                           uint64_t first_element, Stream& stream) = 0;
 
   /// Readings of this device for the sampler; null when there is no source.
   virtual std::shared_ptr<TelemetrySource> telemetry() = 0;
@@ -91,10 +94,10 @@ class Device {
   virtual void free_memory(void* data, bool pinned_host) noexcept = 0;  // Buffer's business
 };
 
-/// Opens the device that `wanted` ("auto", "cuda", "host") and the environment give this local rank: the visible device
-/// local_rank mod visible devices (one visible device: device 0). `local_size` ranks share the host's cores and memory.
-/// "auto" takes host when CUDA cannot be used; `why` then says which library or device is missing. "cuda" throws an
-/// EnvironmentError with the same words.
+/// Opens the device that `wanted` ("auto", "cuda", "host") and the environment give this local rank: the
+/// visible device local_rank mod visible devices (one visible device: device 0). `local_size` ranks share the
+/// host's cores and memory. "auto" takes host when CUDA cannot be used; `why` then says which library or
+/// device is missing. "cuda" throws an EnvironmentError with the same words.
 struct Opened {
   std::unique_ptr<Device> device;
   std::string why;  // "" when nothing is worth saying
