@@ -20,6 +20,7 @@ class Progress {
     double phase_started = 0;    // monotonic seconds
   };
 
+  /// The iteration is forgotten (-1); the activity stays as it is.
   void enter_phase(const std::string& name);
   void at_iteration(int64_t i) noexcept { iteration_.store(i, std::memory_order_relaxed); }
   void set(Activity activity) noexcept { activity_.store(activity, std::memory_order_relaxed); }

@@ -36,7 +36,8 @@ struct Outlier {
 /// Values beyond both a robust z-score (|z| > z_limit, with MAD floored at 0.1 % of the median so that identical
 /// peers do not make every difference infinite) and a relative margin (|ratio - 1| > margin) against the median of the
 /// rest. Fewer than 2 values: none. With exactly 2 values only the margin can decide and *which* one is off is not
-/// knowable from the pair alone: both are returned.
+/// knowable from the pair alone: both are returned. A value whose peers have the median 0 is not judged. Throws
+/// std::invalid_argument if a value is not finite.
 std::vector<Outlier> find_outliers(std::span<const double> values, double z_limit = 3.5, double margin = 0.05);
 
 }  // namespace tt
