@@ -107,6 +107,7 @@ void set_average(Pattern& p, int64_t limit) {
   if (!is_integer(p.type) && n > std::ldexp(1.0, -small.normal))
     throw EnvironmentError(std::string("avg of ") + name_of(p.type) + " over " + std::to_string(n) +
                            " ranks: 1/" + std::to_string(n) + " is not a normal number of the type");
+  p.rounds_up = is_integer(p.type) && n <= limit;  // limit + n - 1 is still a value of every integer type
   if (is_integer(p.type) || power_of_two) {
     set_weights(p, limit, std::min<int64_t>(n, limit / 2), 16);
     return;

@@ -11,7 +11,10 @@
 // of another's changes the sum in a fixed share of the elements (verify/unit/pattern_test.cpp shows it for
 // every pair of ranks). A block at the wrong place, another iteration's or another size's data differ in c, h
 // and sign, since the key holds seed, size and iteration.
-//   avg     integers: the sum divided by n, towards zero, as NCCL does. Floating point, n a power of two:
+//   avg     integers: the sum divided by n, towards zero, as NCCL does; so that this hides nothing the rank
+//   at j = 0 adds what
+//           takes the sum to a multiple of n (a lost 1 then shows) or one below it (a doubled 1 does).
+//           Floating point, n a power of two:
 //   exact, since 1/n is.
 //           Otherwise each term is multiplied by a rounded 1/n and rounded, and M terms are added: M + 2
 //           roundings of unit u = 1/B at most (one in reserve for a product that is rounded twice), all terms
@@ -57,6 +60,7 @@ struct Pattern {
   int32_t powers_max = 0;       // prod: m at most
   int64_t low = 0, values = 1;  // max, min: b is low ... low + values - 1
   uint32_t spread_mask = 0;     // K - 1
+  bool rounds_up = false;       // avg of integers: the addition at j = 0
   double relative = 0, absolute = 0;
 };
 
@@ -126,6 +130,14 @@ TT_HD constexpr int64_t product_c(const Pattern& p, Hashed h) noexcept {
   return p.is_signed && (h.bits & 1) ? -c : c;
 }
 
+/// avg of integers: what the rank at j = 0 adds, with the sign of c.
+TT_HD constexpr int64_t addition(const Pattern& p, Hashed h, int64_t c) noexcept {
+  if (!p.rounds_up) return 0;
+  const int64_t n = p.ranks, sum = (c < 0 ? -c : c) * p.weight_sum, wanted = (h.bits >> 32) & 1 ? n - 1 : 0;
+  const int64_t add = (wanted - sum % n + n) % n;
+  return c < 0 ? -add : add;
+}
+
 /// What `rank` contributes to element e of a reduction, before rounding to the type (nothing is lost by
 /// that).
 TT_HD constexpr int64_t contribution(const Pattern& p, int rank, uint64_t e) noexcept {
@@ -133,8 +145,11 @@ TT_HD constexpr int64_t contribution(const Pattern& p, int rank, uint64_t e) noe
   const uint32_t j = h.place(rank, p.ranks);
   switch (p.kind) {
     case PatternKind::sum:
-    case PatternKind::avg:
       return signed_c(p, h) * weight(p, j);
+    case PatternKind::avg: {
+      const int64_t c = signed_c(p, h);
+      return c * weight(p, j) + (j == 0 ? addition(p, h, c) : 0);
+    }
     case PatternKind::mulsum:
       return signed_c(p, h) * weight(p, j) * (2 / premul_scalar(rank));
     case PatternKind::prod:
@@ -157,8 +172,11 @@ TT_HD constexpr int64_t reduced(const Pattern& p, uint64_t e) noexcept {
   const Hashed h{mix64(p.key, e)};
   switch (p.kind) {
     case PatternKind::sum:
-    case PatternKind::avg:
       return signed_c(p, h) * p.weight_sum;
+    case PatternKind::avg: {
+      const int64_t c = signed_c(p, h);
+      return c * p.weight_sum + addition(p, h, c);
+    }
     case PatternKind::mulsum:
       return signed_c(p, h) * p.weight_sum * 2;
     case PatternKind::prod: {
