@@ -124,7 +124,9 @@ install: all
 	$(foreach l,$(notdir $(COLL_LINKS)),ln -sf coll_perf $(DESTDIR)$(PREFIX)/bin/$(l);)
 	$(if $(strip $(PLUGINS)),install $(PLUGINS) $(DESTDIR)$(PREFIX)/lib)
 	install scripts/campaign $(DESTDIR)$(PREFIX)/bin
-	cp -r scripts/plans verify/baselines slurm docs/record.schema.json $(DESTDIR)$(PREFIX)/share/train-tests/
+	install -d $(DESTDIR)$(PREFIX)/share/train-tests/campaign_lib
+	install -m 644 scripts/campaign_lib/*.py $(DESTDIR)$(PREFIX)/share/train-tests/campaign_lib
+	cp -r VERSION scripts/plans verify/baselines slurm docs/record.schema.json $(DESTDIR)$(PREFIX)/share/train-tests/
 format:
 	clang-format -i $$(git ls-files '*.cpp' '*.h' '*.cu' '*.cuh')
 clean:
