@@ -18,7 +18,8 @@ using Params = std::vector<std::pair<std::string, Value>>;  // in the order of i
 enum class Verdict { pass, fail, wrong, unknown, skipped };  // unknown: measured, but nothing to judge it by
 const char* word_of(Verdict verdict) noexcept;               // "pass" "fail" "wrong" "unknown" "skipped"
 
-/// One rate derived from an iteration's time. `value` is empty where the rate has no meaning (busbw of one rank).
+/// One rate derived from an iteration's time. `value` is empty where the rate has no meaning (busbw of one
+/// rank).
 struct Rate {
   std::string name;  // with its unit: "busbw_GBps", "tflops"
   std::optional<double> value;
@@ -43,14 +44,17 @@ struct Check {
   int64_t total = 0;    // iterations that were timed, summed over ranks
   int64_t wrong = 0;    // wrong elements found, summed over ranks
   std::optional<Mismatch> first;
-  std::string method;   // "exact", "Freivalds + 64 sampled entries", ...; empty: no verification was asked for
+  std::string method;  // "exact", "Freivalds + 64 sampled entries", ...; empty: no verification was asked for
+  /// Sums; the first wrong element is that of the lower rank, then of the earlier iteration, then of the
+  /// lower offset.
   void merge(const Check& other);
 };
 
 /// The slowest of the ranks that took part.
 struct Slowest {
-  int rank = 0;          // world rank
-  double ratio = 1;      // its median time (or for collectives its arrival) against the median of the others
+  int rank = 0;  // world rank
+  double ratio =
+      1;  // its median time against the median of the others; collectives: docs/method.md, "Arrival"
   bool outlier = false;  // beyond the peer gate (statistics.h find_outliers)
   std::string reason;    // "own time" or "arrival"
 };
@@ -58,8 +62,13 @@ struct Slowest {
 /// One rank's share of a row: medians of what the rank itself saw.
 struct RankFigures {
   int rank = 0;
-  double time_us = 0;                // own time of an iteration, begin to end
-  std::optional<double> arrival_us;  // collectives: how long after the first rank it arrived (clock error: see method.md)
+  /// Independent engines: an iteration's time on this rank. Collectives: from entering the operation to
+  /// leaving it, so that the late rank has the shortest and the others wait for it.
+  double time_us = 0;
+  std::optional<double>
+      arrival_us;  // collectives: how long after the first rank it entered (clock error: see method.md)
+  std::optional<double>
+      delay_us;  // collectives: what it did, per iteration, between leaving one and entering the next
 };
 
 /// The physical limit of the row's main metric and where it comes from.
@@ -70,22 +79,34 @@ struct Limit {
 };
 
 struct BaselineResult {
-  std::string metric, direction, origin;  // direction: "higher" or "lower" is better
+  std::string metric, direction, origin;                     // direction: "higher" or "lower" is better
   double value = 0, measured = 0, ratio = 0, min_ratio = 0;  // ratio: measured/value, inverted for "lower"
   bool pass = false;
 };
 
-/// What telemetry saw during the row's timed part; empty members: no source gave them.
+/// What telemetry saw during the row's timed part: means, of the temperature the highest. Empty: no source
+/// gave it.
 struct TelemetrySummary {
+  int rank = -1;  // world rank; -1: not said
   int64_t samples = 0;
-  std::optional<double> sm_MHz, mem_MHz, power_W, power_max_W, energy_J, temperature_C, gpu_util_percent, host_load;
+  std::optional<double> sm_MHz, mem_MHz, power_W, power_max_W, energy_J, temperature_C, gpu_util_percent,
+      host_load;
   std::vector<std::string> throttle;  // reasons seen, e.g. "sw_power_cap"
   bool throttled = false;
 };
 
+/// One stretch of a soak: about a second, more in long soaks.
+struct SeriesPoint {
+  double t_s = 0, span_s = 0;  // its middle, since the run's start, and its length
+  int64_t iterations = 0;
+  std::optional<double> rate;                                        // the row's main metric over the stretch
+  std::optional<double> sm_MHz_min, power_W_max, temperature_C_max;  // over the ranks that have a source
+  std::vector<std::string> throttle;
+};
+
 struct Row {
-  std::string key;       // stable: "all_reduce/float/sum/1048576/out-of-place"
-  std::string group;     // key without the size; gates have windows over `size` inside a group
+  std::string key;    // stable: "all_reduce/float/sum/1048576/out-of-place"
+  std::string group;  // key without the size; gates have windows over `size` inside a group
   std::optional<int64_t> size;
   Params params;
   std::vector<Metric> metrics;
@@ -97,9 +118,12 @@ struct Row {
   std::optional<Slowest> slowest;
   Check check;
   std::vector<TelemetrySummary> telemetry;  // one per rank that has a source, by rank order; may be empty
+  std::vector<SeriesPoint> series;          // soaks (--duration) only
   std::vector<std::string> notes;           // "throttled", "warm-up not stable", "cache-resident", ...
+  bool comparable =
+      true;  // false: no baseline and no limit applies (some layers only, cache-resident); a note says why
   Verdict verdict = Verdict::unknown;
-  std::string reason;      // why it failed or is unknown
+  std::string reason;             // why it failed or is unknown
   double start_s = 0, end_s = 0;  // of the timed part, seconds since the run's start
 
   /// The metric of this name, or nullptr.
