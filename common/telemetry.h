@@ -27,8 +27,9 @@ class TelemetrySource {
   virtual TelemetrySample sample() = 0;
 };
 
-/// Samples every `interval_ms` until destroyed. A source that throws or takes longer than 5 s is given up: trouble() then
-/// says so, and a measurement is never stopped or delayed by it (a stuck thread is left behind, not joined).
+/// Samples every `interval_ms` until destroyed. A source that throws or takes longer than 5 s is given up:
+/// trouble() then says so, and a measurement is never stopped or delayed by it (a stuck thread is left
+/// behind, not joined).
 class Sampler {
  public:
   Sampler(std::shared_ptr<TelemetrySource> source, int interval_ms);
@@ -44,8 +45,8 @@ class Sampler {
   std::shared_ptr<Shared> shared_;
 };
 
-/// Pure: what Sampler::summarize does, on any series. Energy: from the counter if there is one, else by the trapezoid
-/// rule over power.
+/// Pure: what Sampler::summarize does, on any series. Energy: from the counter if there is one, else by the
+/// trapezoid rule over power.
 TelemetrySummary summarize_samples(const std::vector<TelemetrySample>& samples, double t0, double t1);
 
 }  // namespace tt
