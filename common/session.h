@@ -29,13 +29,14 @@ class Session {
   Watchdog& watchdog() { return watchdog_; }
   Record& record() { return record_; }
 
-  /// Tells the session what this rank runs on: gathers all identities, refuses two ranks on one GPU (by UUID, naming ranks,
-  /// host, UUID and --share-gpu) unless `sharing_allowed` or --share-gpu, prints the header. Collective.
+  /// Tells the session what this rank runs on: gathers all identities, refuses two ranks on one GPU (by UUID,
+  /// naming ranks, host, UUID and --share-gpu) unless `sharing_allowed` or --share-gpu, prints the header.
+  /// Collective.
   void introduce(const RankIdentity& me, const Versions& versions, std::shared_ptr<TelemetrySource> telemetry,
                  bool sharing_allowed);
   const std::vector<RankIdentity>& ranks() const { return ranks_; }
 
-  /// A "# key: value" header line, recorded as a note too when `noted`.
+  /// Prints "# " + line on rank 0, and records it as a note when `noted`.
   void header(const std::string& line, bool noted = false);
   /// One line of output on rank 0.
   void say(const std::string& line);
@@ -43,25 +44,29 @@ class Session {
   /// Names the phase this rank is in (watchdog, messages). Fault injection for phases happens here.
   void phase(const std::string& name);
 
-  /// Measures one row on a group (default: all ranks) with --duration, --inject and telemetry applied. Collective over
-  /// the group. The row is not yet judged or recorded.
+  /// Measures one row on a group (default: all ranks) with --duration, --inject and telemetry applied.
+  /// Collective over the group. The row is not yet judged or recorded.
   Row measure(Engine& engine, Stream& stream, const MeasurePlan& plan, const Group* group = nullptr);
 
   /// Judges and records; on all ranks alike (a row of a sub-group must be given to every rank: share()).
-  const Row& add(Row row);
-  /// A row that only the members of a group have (sub-communicators): gives rank 0's to all. Collective over the world.
+  Row add(Row row);
+  /// A row that only the members of a group have (sub-communicators): gives rank 0's to all. Collective over
+  /// the world.
   Row share(std::optional<Row> row);
 
-  /// Collective: EnvironmentError on every rank when any rank lacks memory; the message has bytes needed and available.
+  /// Collective: EnvironmentError on every rank when any rank lacks memory; the message has bytes needed and
+  /// available.
   void require_memory(const std::string& what, int64_t needed, int64_t available);
 
-  /// The footer: verification, verdict, slowest rank by name; finishes the record. Returns the code that every rank
-  /// exits with. Collective.
+  /// The footer: verification, verdict, slowest rank by name; finishes the record. Returns the code that
+  /// every rank exits with. Collective.
   ExitCode finish();
-  /// Writes --json and --prom on the rank given (normally 0).
+  /// Writes --json and --prom, where asked for. The caller sees to it that one rank does (normally 0).
   void write_files() const;
 
  private:
+  void record_telemetry();
+
   const CommonOptions& options_;
   World& world_;
   Progress& progress_;
@@ -72,7 +77,6 @@ class Session {
   std::vector<Row> rows_;
   std::unique_ptr<Sampler> sampler_;
   ClockOffset clock_;
-  double start_ = 0;
 };
 
 }  // namespace tt
