@@ -60,7 +60,7 @@ DType parse_dtype(std::string_view option, std::string_view text) {
   std::string accepted;
   for (const Entry& e : kTypes) (accepted += accepted.empty() ? "" : ", ") += e.name;
   for (const Alias& a : kAliases) (accepted += ", ") += a.name;
-  throw UsageError(std::string(option) + ": unknown type " + quoted(text) + "; accepted: " + accepted);
+  throw UsageError(std::string(option) + ": unknown type " + in_quotes(text) + "; accepted: " + accepted);
 }
 
 std::vector<DType> all_dtypes() {

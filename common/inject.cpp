@@ -40,7 +40,7 @@ class FaultParser {
 
  private:
   [[noreturn]] void refuse(const std::string& why) const {
-    throw UsageError("--inject: " + quoted(text_) + " " + why + "; accepted: " + kForms);
+    throw UsageError("--inject: " + in_quotes(text_) + " " + why + "; accepted: " + kForms);
   }
 
   FaultKind kind(std::string_view name) const {
@@ -48,7 +48,7 @@ class FaultParser {
     if (name == "corrupt") return FaultKind::corrupt;
     if (name == "hang") return FaultKind::hang;
     if (name == "die") return FaultKind::die;
-    refuse("has an unknown kind " + quoted(name));
+    refuse("has an unknown kind " + in_quotes(name));
   }
 
   bool takes(std::string_view key) const {
@@ -60,9 +60,9 @@ class FaultParser {
   void pair(std::string_view item) {
     const size_t equals = item.find('=');
     const std::string key(item.substr(0, equals));
-    if (!takes(key)) refuse("has a key that this kind does not take: " + quoted(key));
-    if (equals == std::string_view::npos) refuse("gives no value for " + quoted(key));
-    if (!seen_.insert(key).second) refuse("gives " + quoted(key) + " more than once");
+    if (!takes(key)) refuse("has a key that this kind does not take: " + in_quotes(key));
+    if (equals == std::string_view::npos) refuse("gives no value for " + in_quotes(key));
+    if (!seen_.insert(key).second) refuse("gives " + in_quotes(key) + " more than once");
     const std::string_view value = item.substr(equals + 1);
     if (key == "rank")
       fault_.rank = number<int>(key, value);
@@ -80,7 +80,7 @@ class FaultParser {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
     if (error != std::errc{} || end != value.data() + value.size() || result < 0)
       refuse("has a " + key + " that is not a whole number from 0 to " +
-             std::to_string(std::numeric_limits<Number>::max()) + ": " + quoted(value));
+             std::to_string(std::numeric_limits<Number>::max()) + ": " + in_quotes(value));
     return result;
   }
 
@@ -88,7 +88,7 @@ class FaultParser {
     double result = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
     if (error != std::errc{} || end != value.data() + value.size() || !std::isfinite(result) || !(result > 1))
-      refuse("has a factor that is not a number above 1: " + quoted(value));
+      refuse("has a factor that is not a number above 1: " + in_quotes(value));
     return result;
   }
 
@@ -104,7 +104,7 @@ Injection Injection::parse(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     const Fault fault = FaultParser(text).parse();
     if (all.find(fault.kind, fault.rank))
-      throw UsageError("--inject: " + quoted(text) + " repeats a kind for rank " +
+      throw UsageError("--inject: " + in_quotes(text) + " repeats a kind for rank " +
                        std::to_string(fault.rank) + "; accepted: at most one fault of each kind per rank");
     all.faults_.push_back(fault);
     (all.text_ += all.text_.empty() ? "" : " ") += text;

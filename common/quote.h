@@ -7,7 +7,7 @@
 namespace tt {
 
 /// "text" in double quotes; control characters, quotes and backslashes escaped, cut after 100 characters.
-inline std::string quoted(std::string_view text) {
+inline std::string in_quotes(std::string_view text) {
   constexpr size_t kLongest = 100;
   constexpr char kHex[] = "0123456789abcdef";
   std::string out = "\"";

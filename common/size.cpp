@@ -21,7 +21,7 @@ int shift_of(char suffix) noexcept {
 }
 
 [[noreturn]] void refuse(std::string_view option, std::string_view text, const std::string& why) {
-  throw UsageError(std::string(option) + ": " + quoted(text) + " " + why +
+  throw UsageError(std::string(option) + ": " + in_quotes(text) + " " + why +
                    "; accepted: digits and at most one suffix K, M, G or T (1024, 1024^2, ...), below 2^63");
 }
 
@@ -39,8 +39,8 @@ int64_t parse_size(std::string_view option, std::string_view text) {
   int shift = 0;
   if (!suffix.empty()) {
     shift = shift_of(suffix.front());
-    if (shift < 0) refuse(option, text, "has an unknown suffix " + quoted(suffix));
-    if (suffix.size() > 1) refuse(option, text, "has text after the suffix: " + quoted(suffix.substr(1)));
+    if (shift < 0) refuse(option, text, "has an unknown suffix " + in_quotes(suffix));
+    if (suffix.size() > 1) refuse(option, text, "has text after the suffix: " + in_quotes(suffix.substr(1)));
   }
   if (value > static_cast<uint64_t>(kMax) >> shift) refuse(option, text, "is too large");
   return static_cast<int64_t>(value << shift);
