@@ -13,6 +13,9 @@ from .codes import (ENVIRONMENT, GATE, PASS, SEVERITY, SKIPPED, TIMEOUT, WORDS, 
 from .record import better_of, main_metric, median, number, split_unit
 
 
+MAX_REASONS = 5
+
+
 class Findings:
     """Codes with their reasons, as they come up; the worst one is the verdict."""
 
@@ -28,9 +31,11 @@ class Findings:
 
     @property
     def reason(self):
-        """The reasons of the worst code first; each once."""
+        """The reasons of the worst code first; each once, and no more than can be read."""
         ordered = sorted(self.found, key=lambda f: -SEVERITY.index(f[0]))
-        return "; ".join(dict.fromkeys(reason for _, reason in ordered if reason))
+        reasons = list(dict.fromkeys(reason for _, reason in ordered if reason))
+        more = len(reasons) - MAX_REASONS
+        return "; ".join(reasons[:MAX_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
 
 def judge(step, ended, record, record_problem, output, baselines):
@@ -54,7 +59,7 @@ def judge(step, ended, record, record_problem, output, baselines):
         "code": findings.code, "verdict": WORDS[findings.code], "reason": findings.reason,
         "exit_status": ended.status, "seconds": round(ended.seconds, 3), "figures": figures, "rows": _counts(rows),
         "slowest": record.slowest if record else "", "culprit": record.culprit if record else "",
-        "tool": record.tool if record else step.executable or "", "injected": record.injected if record else "", "notes": _notes(ended),
+        "tool": record.tool if record else step.executable or "", "injected": record.injected if record else "", "notes": _notes(ended, record),
     }
 
 
@@ -262,8 +267,10 @@ def last_words(output, limit=300):
     return ""
 
 
-def _notes(ended):
+def _notes(ended, record):
     notes = []
+    if record and record.verdict == "unknown":
+        notes.append("measured, but there is nothing to judge it by (no verification, no baseline)")
     if ended.left:
         notes.append(f"left processes behind, killed: {', '.join(ended.left)}")
     if ended.stuck:

@@ -82,6 +82,10 @@ class Record:
         return self.document["tool"]
 
     @property
+    def verdict(self):
+        return self.document["verdict"]
+
+    @property
     def exit_code(self):
         return self.document["exit_code"]
 
