@@ -217,6 +217,8 @@ Watchdog::Watchdog(Progress& progress, double timeout_s)
 Watchdog::~Watchdog() = default;
 
 void Watchdog::join(const World& world) {
+  impl_->progress.enter_phase("join the watchdogs");
+  const ActivityScope waiting(impl_->progress, Activity::waiting);
   Self self = impl_->self;
   self.rank = world.rank();
   self.size = world.size();

@@ -65,6 +65,7 @@ World::World(int& argc, char**& argv, Progress& progress) : launcher_(detect_lau
     check_thread_level(granted);
   }
   progress.enter_phase("find the ranks");
+  const ActivityScope waiting(progress, Activity::waiting);
   all_ = std::make_unique<Group>(MPI_COMM_WORLD, progress);
   check_world_size(launcher_, size());
   local_ = std::make_unique<Group>(split_by_host(MPI_COMM_WORLD), progress);
