@@ -115,7 +115,7 @@ unit: $(BUILD)/unit all
 	$(BUILD)/unit
 
 check: all $(BUILD)/unit
-	verify/run --build $(BUILD) $(CHECK_ARGS)
+	verify/run --build $(BUILD) $(if $(SAN),--san) $(CHECK_ARGS)
 campaign: all
 	scripts/campaign --build $(BUILD) $(PLAN)
 install: all

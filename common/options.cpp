@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <numeric>
 #include <string_view>
@@ -162,6 +163,7 @@ struct OptionSet::Impl {
   void check_extras() const;
   void check_values(const Entry& e) const;
   void apply(const Entry& e) const;
+  void take_values() const;
   void print_group(std::string& out, const std::string& title) const;
 
   std::string tool, description, group;
@@ -231,6 +233,23 @@ void OptionSet::Impl::apply(const Entry& e) const {
   if (given.size() > 1 && !e.list)
     throw UsageError(e.label + ": given " + std::to_string(given.size()) + " times; accepted: once");
   e.set(given);
+}
+
+/// Good values are taken even when others are refused: where --json was given, the record can say what was
+/// wrong.
+void OptionSet::Impl::take_values() const {
+  std::exception_ptr first;
+  const auto attempt = [&first](const auto& action) {
+    try {
+      action();
+    } catch (const UsageError&) {
+      if (!first) first = std::current_exception();
+    }
+  };
+  for (const Entry& e : entries) attempt([&] { check_values(e); });
+  attempt([&] { check_extras(); });
+  for (const Entry& e : entries) attempt([&] { apply(e); });
+  if (first) std::rethrow_exception(first);
 }
 
 void OptionSet::Impl::print_group(std::string& out, const std::string& title) const {
@@ -427,9 +446,7 @@ OptionSet::Outcome OptionSet::parse(int argc, const char* const* argv) {
   // Before anything else is refused: who asks for help may well have got something wrong.
   if (impl_->help_flag->count() > 0) return Outcome::help;
   if (impl_->version_flag->count() > 0) return Outcome::version;
-  for (const Entry& e : impl_->entries) impl_->check_values(e);
-  impl_->check_extras();
-  for (const Entry& e : impl_->entries) impl_->apply(e);
+  impl_->take_values();
   return Outcome::run;
 }
 

@@ -41,7 +41,7 @@ class OptionSet {
   void heading(const std::string& title);
 
   enum class Outcome { run, help, version };
-  /// Parses; on `help` the text is in help(). `version` when --version was given (added by the constructor).
+  /// Throws the first UsageError, after all values that are good were taken. On `help` the text is in help(). `version` when --version was given (added by the constructor).
   Outcome parse(int argc, const char* const* argv);
   std::string help() const;
 

@@ -72,10 +72,38 @@ class Json(tt.TestCase):
             tt.record(self.tmp / "r.json")
 
 
+# Stands in for the Catch2 binary: its test cases hang, die or fail when their names say so.
+UNIT = """
+import os, sys, time
+cases = CASES
+if sys.argv[1].startswith("--list"):
+    print("\\n".join(cases))
+    sys.exit()
+out = open(sys.argv[sys.argv.index("-o") + 1], "w", buffering=1)
+wanted = [line.strip().strip('"') for line in open(sys.argv[sys.argv.index("-f") + 1])]
+out.write("<Catch>")
+for case in cases:
+    if case not in wanted:
+        continue
+    out.write(f'<TestCase name="{case}">')
+    out.flush()
+    if "hangs" in case: time.sleep(1000)
+    if "dies" in case: os.kill(os.getpid(), 11)
+    if "leaves" in case: os._exit(0)
+    if "skips" in case: out.write("<Warning>SKIP: no GPU</Warning>")
+    if "breaks" in case: out.write("\\x01<")
+    good = str("fails" not in case).lower()
+    out.write(f'<OverallResult success="{good}" durationInSeconds="0.5"/></TestCase>')
+out.write("</Catch>")
+out.close()
+sys.exit(any("fails" in c for c in wanted))
+"""
+
+
 class Runner(tt.TestCase):
     """verify/run itself, on modules made for the purpose."""
 
-    def verify(self, text, *args, limit=3):
+    def verify(self, text, *args, limit=3, cases=("a case",)):
         folder = self.tmp / "verify"
         (folder / "e2e").mkdir(parents=True)
         (folder / "run").write_bytes((tt.ROOT / "verify/run").read_bytes())
@@ -84,10 +112,7 @@ class Runner(tt.TestCase):
             (folder / "e2e/test_made.py").write_text("import os, time, unittest\n" + text)
         build = self.tmp / "build"
         build.mkdir()
-        (build / "unit").write_text(
-            '#!/bin/sh\ncase "$1" in --list*) echo "a case"; exit;; esac\n'
-            'while [ "$1" != -o ]; do shift; done\n'
-            'echo \'<C><TestCase name="a case"><OverallResult success="true"/></TestCase></C>\' > "$2"\n')
+        (build / "unit").write_text(f"#!{sys.executable}\n{UNIT.replace('CASES', repr(cases))}")
         (build / "unit").chmod(0o755)
         return tt.run(sys.executable, folder / "run", "--build", build, "--limit", limit, *args, timeout=100,
                       env={"BUILD": None, "TT_TIME_SCALE": 1})
@@ -139,6 +164,16 @@ class Runner(tt.TestCase):
                         "  def test_a(self): pass\n")
         self.assertEqual((r.rc, r.lines[-1]), (0, "1 passed, 0 failed, 2 skipped"))
         self.assert_says(r, "nothing here", "not now")
+
+    def test_unit_cases_that_hang_or_die_do_not_stop_the_rest(self):
+        r = self.verify(None, cases=("a", "b fails", "c hangs", "d dies", "e skips", "f leaves", "g", "h breaks", "i"))
+        self.assertEqual((r.rc, r.lines[-1]), (1, "3 passed, 5 failed, 1 skipped"))
+        self.assert_says(r, "unit: c hangs\n    | took longer than 3 s", "unit: d dies\n    | ended with -11",
+                         "unit: f leaves\n    | ended with 0", "unit: e skips: no GPU", "unit: h breaks")
+
+    def test_a_missing_unit_binary_is_a_failure(self):
+        r = tt.run(sys.executable, tt.ROOT / "verify/run", "--build", self.tmp, "--only", "unit:")
+        self.assertEqual((r.rc, r.lines[-1]), (1, "0 passed, 1 failed, 0 skipped"))
 
     def test_nothing_ran_is_a_failure(self):
         r = self.verify(None, "--only", "no such test")

@@ -230,6 +230,20 @@ TEST_CASE("an option given twice is an error unless it is a list") {
   CHECK(m.ints == std::vector<int>{1, 2});
 }
 
+TEST_CASE("good values are taken beside a bad one, so that a record can tell") {
+  const std::string bad =
+      GENERATE(as<std::string>{}, "--minbytes=x", "--bogus", "word", "--min-ratio=x", "-b7 -b8");
+  Made m;
+  Words words = {"-J", "o.json", "-n", "5"};
+  for (size_t start = 0, end; start < bad.size(); start = end + 1) {
+    end = std::min(bad.find(' ', start), bad.size());
+    words.insert(words.begin(), bad.substr(start, end - start));
+  }
+  CHECK_THROWS_AS(m.parse(words), UsageError);
+  CHECK(m.common.json == "o.json");
+  CHECK(m.sweep.iterations == 5);
+}
+
 TEST_CASE("help comes before any complaint, and is readable") {
   const Words given =
       GENERATE(Words{"--help"}, Words{"-h"}, Words{"-b", "12junk", "--help"}, Words{"--bogus", "-h"});
