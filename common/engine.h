@@ -34,8 +34,11 @@ class Engine {
   /// Fault injection: changes one element of iteration i's result so that verify() must find it.
   virtual void corrupt(Stream& stream, int64_t i) = 0;
 
-  /// Rates that follow from one iteration taking `seconds`.
+  /// Rates that follow from one operation taking `seconds`.
   virtual std::vector<Rate> rates(double seconds) const = 0;
+
+  /// Operations in one step (aggregated, or in a recorded graph); times and rates are per operation.
+  virtual int64_t operations() const { return 1; }
 
   /// True when the ranks of the group work on one operation together: the time of an iteration is then the maximum over
   /// ranks, and arrival times tell who came late. False: every rank does its own copy of the work.

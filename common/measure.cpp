@@ -220,7 +220,7 @@ void Measurement::keep_samples(int64_t samples) {
   agreed.push_back(chunk_.begin[0] + context_.clock.offset_s - t0_);
   context_.group.all_max(agreed);
   double t = agreed.back();
-  for (int64_t s = 0; s < samples; t += agreed[s++]) soak_->add(t, agreed[s], k_);
+  for (int64_t s = 0; s < samples; t += agreed[s++]) soak_->add(t, agreed[s], k_ * engine_.operations());
 }
 
 void Measurement::gather() {
@@ -254,7 +254,7 @@ void Measurement::gather_marks() {
       part->assign(from, from + static_cast<std::ptrdiff_t>(n));
       from += static_cast<std::ptrdiff_t>(n);
     }
-  reduce_samples(row_, marks, k_, engine_.collective(), context_.group.world_ranks());
+  reduce_samples(row_, marks, k_ * engine_.operations(), engine_.collective(), context_.group.world_ranks());
 }
 
 void Measurement::gather_check() {
