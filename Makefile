@@ -3,6 +3,7 @@
 #   make deps            install what is missing (apt-get or dnf), or say how;  make deps campaign, make deps check
 #   make config          what was found, and what each missing piece switches off
 #   make check           build and run every test that this machine can run      (SAN=1: with ASan and UBSan)
+#   make check-gpu       what needs a GPU: unit, command-line and sanitizer tests  (STAGES="build unit measure")
 #   make campaign        the quick acceptance campaign, ends in a PASS/FAIL sheet (PLAN=scripts/plans/quick.toml)
 #   make install         into PREFIX (default /usr/local)
 # Variables: CUDA=0, CUDA_HOME, NVCC_GENCODE, CXX, MPICXX, DEPS_PREFIX, PREFIX, BUILD, SAN=1, DEBUG=1
@@ -80,7 +81,7 @@ COLL_NAMES := all_reduce_perf all_gather_perf reduce_scatter_perf broadcast_perf
 COLL_LINKS := $(if $(wildcard bench/coll_perf.cpp),$(addprefix $(BUILD)/,$(COLL_NAMES)))
 PLUGINS := $(if $(filter 1,$(HAVE_CUDA)),$(if $(CUDA_SRC)$(CU_SRC),$(BUILD)/libtt_cuda.so)) $(if $(strip $(HOSTMATH_SRC)),$(BUILD)/libtt_hostmath.so)
 
-.PHONY: all config check campaign install clean unit FORCE format
+.PHONY: all config check check-gpu campaign install clean unit FORCE format
 all: $(TOOLS) $(COLL_LINKS) $(PLUGINS)
 
 config:
@@ -114,6 +115,8 @@ $(BUILD)/unit: $(call obj,$(UNIT_SRC)) $(BUILD)/libtt.a
 unit: $(BUILD)/unit all
 	$(BUILD)/unit
 
+check-gpu:
+	scripts/check-gpu $(STAGES)
 check: all $(BUILD)/unit
 	verify/run --build $(BUILD) $(if $(SAN),--san) $(CHECK_ARGS)
 campaign: all
