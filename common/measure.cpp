@@ -178,6 +178,7 @@ void Measurement::measure_chunks() {
   store_ = SampleStore(soak ? SampleStore::most_for(context_.group.size())
                             : static_cast<size_t>(plan_.iterations));
   if (soak) soak_.emplace(plan_.duration_s);
+  if (soak && context_.extend_phase) context_.extend_phase(plan_.duration_s);
   t0_ = t1_ = monotonic_seconds();
   int64_t done = 0;
   bool more = plan_.iterations > 0;

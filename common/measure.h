@@ -33,7 +33,8 @@ struct MeasureContext {
   const Injection& injection;
   int world_rank = 0;
   const Sampler* sampler = nullptr;
-  ClockOffset clock;  // this rank's clock against world rank 0's
+  ClockOffset clock;                                 // this rank's clock against world rank 0's
+  std::function<void(double seconds)> extend_phase;  // a soak tells how long its timed part will be
 };
 
 /// Measures one row. Collective over the group; every member gets the same row. docs/method.md, "Timing", has

@@ -57,6 +57,29 @@ std::string verification_line(const std::vector<Row>& rows) {
                      all.total, all.wrong, all.method);
 }
 
+/// Notes of one kind (alike up to the first colon) in one line each, however many rows have them.
+std::vector<std::string> note_lines(const std::vector<Row>& rows) {
+  struct Kind {
+    std::string kind, first;
+    int more = 0;
+  };
+  std::vector<Kind> kinds;
+  for (const Row& row : rows)
+    for (const std::string& note : row.notes) {
+      const std::string kind = note.substr(0, note.find(':'));
+      const auto known =
+          std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.kind == kind; });
+      if (known == kinds.end())
+        kinds.push_back({kind, row.key + ": " + note});
+      else
+        ++known->more;
+    }
+  std::vector<std::string> lines;
+  for (const Kind& k : kinds)
+    lines.push_back("note: " + k.first + (k.more ? fmt::format(" (and {} more)", k.more) : ""));
+  return lines;
+}
+
 std::string slowest_line(const OverallSlowest& s, const std::vector<RankIdentity>& ranks) {
   std::string line = "slowest rank: " + called(s.rank, ranks);
   if (!s.outlier) return line + fmt::format(", {:.3f} x its peers, within the peer gate", s.ratio);
@@ -174,8 +197,7 @@ std::vector<std::string> footer_lines(const std::vector<Row>& rows, const std::v
     if (row.verdict == Verdict::fail) lines.push_back(fmt::format("FAIL: {}: {}", row.key, row.reason));
     if (row.verdict == Verdict::skipped) lines.push_back(fmt::format("SKIPPED: {}: {}", row.key, row.reason));
   }
-  for (const Row& row : rows)
-    for (const std::string& note : row.notes) lines.push_back(fmt::format("note: {}: {}", row.key, note));
+  for (std::string& line : note_lines(rows)) lines.push_back(std::move(line));
   if (const auto slowest = overall_slowest(rows)) lines.push_back(slowest_line(*slowest, ranks));
   return lines;
 }

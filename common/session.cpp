@@ -106,10 +106,15 @@ Row Session::measure(Engine& engine, Stream& stream, const MeasurePlan& plan, co
   MeasurePlan mine = plan;
   mine.duration_s = options_.duration_s;
   mine.run_start = record_.start();
-  if (mine.duration_s > 0 && options_.timeout_s > 0)
-    watchdog_.extend_phase(mine.duration_s + options_.timeout_s);
-  const MeasureContext context{
-      group ? *group : world_.all(), progress_, options_.injection, world_.rank(), sampler_.get(), clock_};
+  MeasureContext context{group ? *group : world_.all(),
+                         progress_,
+                         options_.injection,
+                         world_.rank(),
+                         sampler_.get(),
+                         clock_,
+                         {}};
+  if (options_.timeout_s > 0)
+    context.extend_phase = [this](double seconds) { watchdog_.extend_phase(seconds); };
   return tt::measure(engine, stream, mine, context);
 }
 
