@@ -112,7 +112,8 @@ class Record:
         for entry in self.ranks:
             if entry.get("rank") == rank:
                 device = entry.get("device") if isinstance(entry.get("device"), dict) else {}
-                what = " ".join(str(device[k]) for k in ("name", "pci") if device.get(k))
+                # A CPU's model name says nothing about which one it is.
+                what = " ".join(str(device[k]) for k in ("name", "pci") if device.get(k) and device.get("kind") != "host")
                 return f"rank {rank} on {entry.get('host', '?')}" + (f" ({what})" if what else "")
         return f"rank {rank}"
 

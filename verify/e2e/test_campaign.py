@@ -20,7 +20,7 @@ import json, os, signal, subprocess, sys, time
 args, told = sys.argv[1:], dict()
 document = dict(record_version=1, tool=os.path.basename(sys.argv[0]), verdict="pass", exit_code=0, reason="", injection=None,
                 culprit=None, rows=[], versions=dict(MPI="stub 1"),
-                ranks=[dict(rank=r, host="h%d" % r, device=dict(kind="host", name="Stub CPU", uuid="")) for r in range(2)])
+                ranks=[dict(rank=r, host="h%d" % r, device=dict(kind="cuda", name="Stub GPU", pci="0000:0%d:00.0" % r, uuid="GPU-%d" % r)) for r in range(2)])
 def row(key, value, verdict="pass", metric="busbw_GBps", size=1024, **more):
     document["rows"].append(dict(key=key, group=key.split("/")[0], size=size, main_metric=metric, verdict=verdict,
                                  metrics=dict([(metric, dict(n=1, median=value))]), limit_ratio=0.5,
@@ -122,7 +122,7 @@ class Verdicts(Case):
         self.assertEqual((sheet["verdict"], sheet["exit_code"]), ("PASS", 0))
         figure = sheet["steps"][0]["figures"][0]
         self.assertEqual((figure["value"], figure["unit"], figure["limit_ratio"]), (12.5, "GB/s", 0.5))
-        self.assertIn("rank 1 on h1 (Stub CPU), 1.50x own time, OUTLIER", sheet["steps"][0]["slowest"])
+        self.assertIn("rank 1 on h1 (Stub GPU 0000:01:00.0), 1.50x own time, OUTLIER", sheet["steps"][0]["slowest"])
         self.assertEqual(tt.files_in(self.tmp / "out/T1-one_perf"), ["record.json", "stderr", "stdout"])
         self.assert_says(r, "12.50 GB/s", "2 PASS", "h0, h1", "MPI stub 1")
 
@@ -156,7 +156,7 @@ class Verdicts(Case):
         self.campaign(self.steps(("T1", "one_perf", ["row=a", "code=1", "write"]), ("T1.2", "two_perf", ["kill=11"]),
                                  ("T1.3", "three_perf", ["cry=noise", "cry=three_perf: no such thing: 7", "cry=----", "exit=3"])))
         first, second, third = self.sheet()["steps"]
-        self.assertEqual((first["reason"], first["culprit"]), ("the stub's reason", "rank 1 on h1 (Stub CPU)"))
+        self.assertEqual((first["reason"], first["culprit"]), ("the stub's reason", "rank 1 on h1 (Stub GPU 0000:01:00.0)"))
         self.assertIn("SIGSEGV", second["reason"])
         self.assertEqual(third["reason"], "three_perf: no such thing: 7")
 
@@ -347,7 +347,7 @@ class Recording(Case):
         self.assert_says(r, "outlier dropped: 5 busbw_GBps of run4")
         document = tt.record(self.tmp / "b.json")
         entry = document["entries"][0]
-        self.assertEqual((document["sku"], entry["key"], entry["metric"], entry["value"]), ("stub-cpu", "a/1", "busbw_GBps", 10))
+        self.assertEqual((document["sku"], entry["key"], entry["metric"], entry["value"]), ("stub-gpu", "a/1", "busbw_GBps", 10))
         self.assertEqual((entry["direction"], entry["origin"], entry["tool"]), ("higher", "measured", "one_perf"))
         self.assertGreaterEqual(entry["tolerance"], 0.05)
         self.assertIn("run4", document["comment"])
