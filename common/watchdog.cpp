@@ -88,11 +88,15 @@ struct Watchdog::Impl {
   std::string device;
   std::function<void(const EarlyEnd&)> report;
   std::optional<ExitCode> final_code;
-  uint64_t extended_phase = 0;
   double extended_until = 0;
 
-  std::unique_ptr<Role> role;  // the watchdog's thread's own
-  std::string trouble;         // the main thread's own
+  // The watchdog's thread's own:
+  std::unique_ptr<Role> role;
+  uint64_t moved_phase = 0;  // where the main thread was when it last moved
+  int64_t moved_iteration = -1;
+  double moved_at = 0;
+
+  std::string trouble;  // the main thread's own
   std::thread thread;
 };
 
@@ -143,9 +147,19 @@ Message Watchdog::Impl::beat(double now) {
   mine.age_s = std::max(0.0, now - snapshot.phase_started);
   mine.limit_s = timeout;
   mine.text = snapshot.phase;
+  if (mine.phase_number != moved_phase || mine.iteration != moved_iteration) {
+    moved_phase = mine.phase_number;
+    moved_iteration = mine.iteration;
+    moved_at = now;
+  }
   const std::lock_guard lock(mutex);
-  if (timeout > 0 && extended_phase == snapshot.phase_number && extended_until > 0)
-    mine.limit_s = std::max(timeout, extended_until - snapshot.phase_started);
+  if (timeout > 0 && snapshot.phase_started < extended_until) {
+    // As long as its iterations go on, a soak is not stuck; one that stops is found within the usual time.
+    if (mine.iteration >= 0)
+      mine.age_s = std::min(mine.age_s, now - moved_at);
+    else
+      mine.limit_s = std::max(timeout, extended_until - snapshot.phase_started);
+  }
   mine.rank = self.rank;
   mine.more = device;
   return mine;
@@ -301,10 +315,8 @@ void Watchdog::fail(ExitCode code, const std::string& reason) {
 
 void Watchdog::extend_phase(double seconds) {
   const double now = monotonic_seconds();
-  const uint64_t phase = impl_->progress.snapshot().phase_number;
   const std::lock_guard lock(impl_->mutex);
-  impl_->extended_phase = phase;
-  impl_->extended_until = now + seconds + impl_->timeout;
+  impl_->extended_until = now + seconds;
 }
 
 void Watchdog::ending(ExitCode code) {

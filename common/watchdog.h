@@ -51,8 +51,9 @@ class Watchdog {
   /// other ranks say for 0.5 s, reports once, and ends every rank with the worst code. Does not return.
   [[noreturn]] void fail(ExitCode code, const std::string& reason);
 
-  /// The phase will take this long from now on (a soak of known length, a long allocation): its deadline is
-  /// that plus the usual one. The next phase has the usual one again.
+  /// Phases that began before `seconds` from now are not over time until then (a soak of known length, a long
+  /// allocation). Once such a phase counts iterations, the deadline is that of a single one: it ends when
+  /// they stop.
   void extend_phase(double seconds);
 
   /// All ranks know that they will exit with `code` and only MPI_Finalize is left: should another rank's exit

@@ -6,6 +6,7 @@
 #include <exception>
 #include <new>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -128,15 +129,26 @@ RankIdentity identify(const World& world, const Device& device, const Place& pla
   return me;
 }
 
-/// Every rank's warnings, each text once. Collective.
-std::set<std::string> all_warnings(const World& world, const Place& place) {
+/// Every rank's warnings, each text once, and which ranks have to share cores. Collective.
+std::vector<std::string> all_warnings(const Session& session, const World& world, const Place& place) {
   std::string joined;
   for (const std::string& warning : place.warnings) joined += warning + "\n";
   std::set<std::string> once;
   for (const std::string& text : world.all().all_gather(joined))
     for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
       once.insert(text.substr(at, end - at));
-  return once;
+  std::vector<std::string> warnings(once.begin(), once.end());
+
+  const double cores = place.cores;
+  const std::vector<double> all_cores = world.all().all_gather(std::span(&cores, 1));
+  std::vector<Seat> seats;
+  std::vector<std::string> hosts(static_cast<size_t>(world.nodes()));
+  for (const RankIdentity& r : session.ranks()) {
+    seats.push_back({r.rank, r.node, r.cpuset, static_cast<int>(all_cores[static_cast<size_t>(r.rank)])});
+    hosts[static_cast<size_t>(r.node)] = r.host;
+  }
+  for (std::string& warning : crowded_seats(seats, hosts)) warnings.push_back(std::move(warning));
+  return warnings;
 }
 
 std::string device_words(const DeviceIdentity& device) {
@@ -160,7 +172,7 @@ ExitCode measure_everything(Run& run, World& world, Progress& progress, Watchdog
   session.introduce(identify(world, device, placed.place), versions, device.telemetry(),
                     run.tool.may_share_gpu(run.options));
   if (!placed.opened.why.empty()) session.header("device: " + placed.opened.why, true);
-  for (const std::string& warning : all_warnings(world, placed.place))
+  for (const std::string& warning : all_warnings(session, world, placed.place))
     session.header("warning: " + warning, true);
   if (!watchdog.trouble().empty()) session.header("warning: " + watchdog.trouble(), true);
 
