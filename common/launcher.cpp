@@ -77,6 +77,8 @@ void relaunch_under_mpirun(int ranks, char** argv) {
                      std::string("--oversubscribe"), std::string("--bind-to"), std::string("none")};
   words.insert(words.end(), more);
   if (ranks > allowed_cpus()) words.insert(words.end(), {"--mca", "mpi_yield_when_idle", "1"});
+  // Open MPI 4 refuses to start even local ranks where it finds no ssh; none is needed for this node.
+  setenv("OMPI_MCA_plm_rsh_agent", "false", 0);
   if (geteuid() == 0) {  // the user asked for this run as root; mpirun would refuse
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);

@@ -60,6 +60,8 @@ class Launcher:
                 command += ["--mca", f"oob_tcp_keepalive_{name}", str(value)]
         elif not self.slurm_nodes:
             command.append("--oversubscribe")  # Open MPI counts cores; two ranks on a core with two threads are fine
+        if not self.hosts and not (shutil.which("ssh") or shutil.which("rsh")):
+            command += ["--mca", "plm_rsh_agent", "false"]  # Open MPI 4 wants a remote shell even for local ranks
         if per_node:
             command += ["-N", str(per_node)]
         if (per_node or ranks) > (os.cpu_count() or 1) // 2:

@@ -90,6 +90,8 @@ def environment(changes=None):
     env = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHER_PREFIXES)}
     env.update(LC_ALL="C", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                PRTE_ALLOW_RUN_AS_ROOT="1", PRTE_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    if not (shutil.which("ssh") or shutil.which("rsh")):
+        env["OMPI_MCA_plm_rsh_agent"] = "false"  # Open MPI 4 refuses to start even local ranks when it finds no remote shell
     for name, value in (changes or {}).items():
         env.pop(name, None)
         if value is not None:
