@@ -108,11 +108,11 @@ hwloc_obj_t Topology::Impl::home_of(const std::string& pci) const {
   return home->parent == nullptr && objects(HWLOC_OBJ_NUMANODE).size() > 1 ? nullptr : home;
 }
 
-/// What this process may run on now.
+/// What this process may run on now, by the calling thread: libraries bind threads of their own as they like.
 Bitmap Topology::Impl::allowed() const {
   const Bitmap all(hwloc_topology_get_allowed_cpuset(topology));
   Bitmap now;
-  if (hwloc_get_cpubind(topology, now.get(), HWLOC_CPUBIND_PROCESS) != 0) return all;
+  if (hwloc_get_cpubind(topology, now.get(), HWLOC_CPUBIND_THREAD) != 0) return all;
   return now & all;
 }
 
