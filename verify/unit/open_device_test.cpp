@@ -39,6 +39,15 @@ TEST_CASE("without a usable CUDA device auto takes the host and says why; cuda r
   before ? setenv("CUDA_VISIBLE_DEVICES", restore.c_str(), 1) : unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
+// After the test above: CUDA reads the variable once.
+TEST_CASE("an error thrown inside the CUDA library is caught here by its type") {
+  const CudaLibrary* library = CudaLibrary::get();
+  if (!library) TT_SKIP("no libtt_cuda.so beside this executable");
+  auto* const open = library->function<Device*(int)>("tt_cuda_open_device");
+  const std::string message = message_of<DeviceError>([&] { open(9999); });
+  CHECK(message.find("cudaSetDevice(index) failed: ") != std::string::npos);
+}
+
 TEST_CASE("a missing plugin keeps the loader's words, and its symbols are errors that name them") {
   const Plugin plugin("libtt_no_such_thing.so");
   CHECK(!plugin.loaded());

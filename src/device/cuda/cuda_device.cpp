@@ -36,12 +36,14 @@ std::string pci_text(int index) {
   return pci;
 }
 
-/// Median seconds between two events of a stream with `work` between them.
+/// Median seconds between two events of a stream with `work` between them. The stream is held up first, so
+/// that all is enqueued when it begins and the figure is the GPU's, not that of this thread's calls.
 template <class Work>
-double median_between_events(cudaStream_t stream, Work&& work) {
+double median_between_events(cudaStream_t stream, double nominal_rate, Work&& work) {
   const CudaEvent begin = make_cuda_event(), end = make_cuda_event();
   std::vector<float> ms(9);
   for (float& sample : ms) {
+    launch_spin(100e3, nominal_rate, stream);
     TT_CUDA(cudaEventRecord(begin.get(), stream));
     work();
     TT_CUDA(cudaEventRecord(end.get(), stream));
@@ -75,7 +77,8 @@ void CudaDevice::identify() {
 
   nvml_ = Nvml::open(nvml_why_);
   if (!nvml_) return;
-  const Reading<NvmlDevice> gpu = nvml_->by_pci(identity_.pci);
+  Reading<NvmlDevice> gpu = nvml_->by_pci(identity_.pci);
+  if (!gpu) gpu = nvml_->by_uuid(identity_.uuid);
   gpu_ = gpu.value;
   nvml_why_ = gpu.why;
   if (gpu_) identity_.serial = gpu_->serial().value.value_or("");
@@ -91,8 +94,8 @@ CudaStream::Spin CudaDevice::calibrate_spin() const {
   const auto wait = [&] { launch_spin(0, spin.nominal_rate, stream.get()); };
   wait();
   TT_CUDA(cudaStreamSynchronize(stream.get()));
-  const double launch_s =
-      median_between_events(stream.get(), wait) - median_between_events(stream.get(), [] {});
+  const double launch_s = median_between_events(stream.get(), spin.nominal_rate, wait) -
+                          median_between_events(stream.get(), spin.nominal_rate, [] {});
   spin.launch_s = std::clamp(launch_s, 0.0, 20e-6);
   return spin;
 }
