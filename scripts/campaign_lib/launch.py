@@ -46,6 +46,12 @@ class Launcher:
             return self.hosts[:-(-ranks // per_node)]
         return self.hosts[:ranks]
 
+    @staticmethod
+    def _crowded(ranks, per_node):
+        """Ranks that wait by spinning would keep the working ones from their core. An error on the crowded side costs a
+        GPU node nothing that shows: it has many more cores than ranks."""
+        return (per_node or ranks) > (os.cpu_count() or 1) // 2
+
     def _openmpi(self, program, ranks, per_node, environ):
         # The suite binds ranks itself, next to their GPU; the launcher's own binding would only narrow that.
         command = ["mpirun", "-np", str(ranks), "--bind-to", "none"]
@@ -64,7 +70,7 @@ class Launcher:
             command += ["--mca", "plm_rsh_agent", "false"]  # Open MPI 4 wants a remote shell even for local ranks
         if per_node:
             command += ["-N", str(per_node)]
-        if (per_node or ranks) > (os.cpu_count() or 1) // 2:
+        if self._crowded(ranks, per_node):
             command += ["--mca", "mpi_yield_when_idle", "1"]
         for name in sorted(environ):
             command += ["-x", name]
@@ -87,6 +93,8 @@ class Launcher:
         command.append(f"-N{nodes}")
         if per_node:
             command.append(f"--ntasks-per-node={per_node}")
+        if self._crowded(ranks, per_node):
+            command.append("--export=ALL,OMPI_MCA_mpi_yield_when_idle=1")
         if self.hosts:
             command.append("-w" + ",".join(host.name for host in self._used_hosts(ranks, per_node)))
         return command + program

@@ -53,9 +53,13 @@ def figure_text(figure):
 
 def _short(value):
     """Four significant digits, no exponent for everyday sizes."""
-    if value != 0 and not 1e-3 <= abs(value) < 1e7:
+    if value != 0 and not 1e-4 <= abs(value) < 1e7:
         return f"{value:.3e}"
-    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
+    digits = 3
+    while digits < 7 and value and abs(value) * 10 ** digits < 1000:
+        digits += 1
+    while digits > 0 and abs(value) * 10 ** digits >= 10000:
+        digits -= 1
     return f"{value:.{digits}f}"
 
 
@@ -86,7 +90,9 @@ def _seconds(step):
 
 
 def _who(step):
-    return step.get("culprit") or step.get("slowest") or "-"
+    """Who is to blame for a failure; of a good run who was slowest, and by how much."""
+    named = [step.get("culprit"), step.get("slowest")]
+    return next(filter(None, reversed(named) if step["code"] == 0 else named), "-")
 
 
 def summary_lines(document):

@@ -1,10 +1,11 @@
 """scripts/campaign: plans, launching, time limits, verdicts, sheets, resuming, baselines. Most tests use stubs in place of
-the executables, so that every way a step can end is tried in a moment; the last class runs the real ones."""
+the executables, so that every way a step can end is tried in a moment; the class Real runs the real ones."""
 import json
 import os
 import shutil
 import signal
 import sys
+import time
 import unittest
 
 import tt
@@ -615,6 +616,71 @@ class Devices(unittest.TestCase):
                 self.assertEqual(self.count(visible), count)
         self.assertEqual(self.count("0,1", []), 0)
         self.assertEqual(self.count("MIG-1", []), 0)
+
+
+class Real(Case):
+    """With the executables of the build."""
+
+    def setUp(self):
+        super().setUp()
+        tt.require_exe("all_reduce_perf")
+        tt.require_program("mpirun")
+
+    def run_plan(self, *steps, args=(), timeout=150):
+        text = ""
+        for step_id, more, limit in steps:
+            sweep = ["-b", "8", "-e", "64", "-f", "8", "-n", "5", *more]
+            text += (f'[[step]]\nid = "{step_id}"\nexecutable = "all_reduce_perf"\nargs = {json.dumps(sweep)}\n'
+                     f"time_limit_s = {limit * tt.TIME_SCALE}\nranks = 2\n")
+        return tt.run(CAMPAIGN, "--build", tt.BUILD, "--device", "host", "--output", self.tmp / "out", self.plan(text), *args,
+                      timeout=timeout)
+
+    def test_a_hang_ends_at_the_limit_with_the_good_steps_figures(self):  # C20
+        r = self.run_plan(("T4", [], 60), ("T5", ["--inject", "hang:rank=1"], 5))
+        self.assert_rc(r, 5)
+        self.assertEqual(r.leftovers, {})
+        sheet = self.sheet()
+        self.assertEqual(self.verdicts(sheet), [("T4", "PASS"), ("T5", "TIMEOUT")])
+        self.assertTrue(sheet["steps"][0]["figures"])
+        for name in ("sheet.txt", "sheet.md"):
+            self.assertIn("INJECTED", (self.tmp / "out" / name).read_text())
+
+    def test_the_tools_own_deadline_names_the_rank(self):
+        r = self.run_plan(("T4", ["--inject", "hang:rank=1", "-T", "5"], 60))
+        self.assert_rc(r, 5)
+        step = self.sheet()["steps"][0]
+        self.assertTrue(step["culprit"].startswith("rank 1 on "), step)
+        self.assertEqual(step["injected"], "hang:rank=1")
+
+    def test_wrong_data_outweighs_all(self):
+        r = self.run_plan(("T4", [], 60), args=("--inject", "corrupt:rank=1"))
+        self.assert_rc(r, 4)
+        step = self.sheet()["steps"][0]
+        self.assertEqual((step["verdict"], step["injected"]), ("WRONG DATA", "corrupt:rank=1"))
+
+    def test_a_killed_campaign_takes_its_ranks_along(self):
+        plan = self.plan('[[step]]\nid = "T4"\nexecutable = "all_reduce_perf"\nargs = ["--inject", "hang:rank=1"]\n'
+                         "time_limit_s = 100\nranks = 2\n")
+        with tt.start(CAMPAIGN, "--build", tt.BUILD, "--device", "host", "--output", self.tmp / "out", plan) as running:
+            running.until(lambda r: len(r.ranks("all_reduce_perf")) == 2)
+            running.process.kill()
+            running.process.wait()
+            deadline = time.monotonic() + 15 * tt.TIME_SCALE
+            while running.processes() and time.monotonic() < deadline:
+                time.sleep(0.1)
+            self.assertEqual(running.processes(), {})
+        tt.record(self.tmp / "out/sheet.json")
+
+    def test_recorded_baseline_is_judged_by_tool_and_campaign(self):
+        self.assert_rc(self.run_plan(("T4", [], 60), args=("--record-baseline", self.tmp / "b.json")), 0)
+        self.drop_output()
+        document = tt.record(self.tmp / "b.json")
+        for entry in document["entries"]:
+            entry["value"] *= 1000 if entry["direction"] == "higher" else 0.001
+        (self.tmp / "b.json").write_text(json.dumps(document))
+        self.assert_rc(self.run_plan(("T4", [], 60), args=("--baseline", self.tmp / "b.json")), 1)
+        self.drop_output()
+        self.assert_rc(self.run_plan(("T4", ["--baseline", str(self.tmp / "b.json")], 60)), 1)
 
 
 class Installed(Case):

@@ -42,20 +42,26 @@ class Slurm(nodes.TestCase):
     def sheet(self):
         return tt.record(self.tmp / "out/sheet.json")
 
-    def test_the_quick_plan_on_two_nodes(self):
-        tt.require_exe("all_reduce_perf")
-        rc, output = self.submit("-N2", BATCH, "quick", "--build", tt.BUILD, "--device", "host", "--output", self.tmp / "out")
+    def test_a_campaign_on_two_nodes(self):
+        tt.require_exe("all_reduce_perf", "gemm_perf")
+        plan = self.tmp / "plan.toml"
+        plan.write_text('[defaults]\ntime_limit_s = 100\n'
+                        '[[step]]\nid = "T2"\nexecutable = "gemm_perf"\nargs = ["-b", "64", "-e", "64", "-n", "3"]\n'
+                        '[[step]]\nid = "T4"\nexecutable = "all_reduce_perf"\nargs = ["-b", "8", "-e", "4K", "-f", "8"]\n')
+        rc, output = self.submit("-N2", BATCH, plan, "--build", tt.BUILD, "--device", "host", "--output", self.tmp / "out",
+                                 timeout=170)
         self.assertEqual(rc, 0, output)
         sheet = self.sheet()
-        self.assertEqual({s["verdict"] for s in sheet["steps"]}, {"PASS"}, output)
+        self.assertEqual([s["verdict"] for s in sheet["steps"]], ["PASS", "PASS"], output)
         self.assertIn("srun", sheet["launcher"])
-        record = tt.record(self.tmp / "out/T4-all_reduce/record.json")
+        self.assertEqual(sheet["inventory"]["hosts"][0]["names"], ["node1", "node2"])
+        record = tt.record(self.tmp / "out/T4-all_reduce_perf/record.json")
         self.assertEqual([(r["rank"], r["host"], r["local_rank"], r["node"]) for r in record["ranks"]], FOUR_ON_TWO)
-        self.assertEqual((record["world"]["ranks"], record["world"]["nodes"]), (4, 2))
-        self.assertEqual(record["world"]["launcher"], "srun")
-        header = (self.tmp / "out/T4-all_reduce/stdout").read_text()
-        for host in ("node1", "node2"):
-            self.assertIn(host, header)
+        world = record["world"]
+        self.assertEqual((world["ranks"], world["nodes"], world["launcher"]), (4, 2, "srun"))
+        header = (self.tmp / "out/T4-all_reduce_perf/stdout").read_text()
+        for rank in record["ranks"]:
+            self.assertTrue(any(rank["host"] in line and str(rank["pid"]) in line.split() for line in header.splitlines()), header)
 
     def test_the_jobs_exit_code_is_the_campaigns(self):
         rc, output = self.submit("-N2", BATCH, *self.stub_plan(("T1", [], 30), ("T2", ["wrong"], 30)))
