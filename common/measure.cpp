@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/soak.h"
+#include "common/statistics.h"
 #include "common/wire.h"
 
 namespace tt {
@@ -28,6 +29,11 @@ constexpr double kLongestChunk =
 [[noreturn]] void die() {
   std::raise(SIGKILL);
   hang();
+}
+
+double recent_median(const std::vector<double>& times) {
+  constexpr size_t kRecent = 5;
+  return *median_of(std::span(times).last(std::min(times.size(), kRecent)));
 }
 
 bool in_measure(const Fault& fault) {
@@ -59,7 +65,7 @@ class Measurement {
         plan_(plan),
         context_(context),
         faults_(context.injection, context.world_rank),
-        slots_(std::max<int64_t>(1, engine.slots())),
+        slots_(std::max<int64_t>(1, context.group.all_min(engine.slots()))),
         row_(engine.describe()) {}
 
   Row run() {
@@ -86,7 +92,7 @@ class Measurement {
   const MeasurePlan& plan_;
   const MeasureContext& context_;
   const TimedFaults faults_;
-  const int64_t slots_;
+  const int64_t slots_;  // agreed on, so that all ranks make the same chunks
   Row row_;
 
   int64_t next_ = 0;     // number of the next iteration
@@ -137,24 +143,28 @@ void Measurement::run_chunk(int64_t samples, int64_t k, double delay, const Time
   }
 }
 
-/// Warm-up goes through the measuring code, so that its last time is what a sample will take; that sets k.
+/// Warm-up goes through the measuring code, so that its last times are what samples will take; they set k.
+/// Their median is taken, since a single one may be far off.
 void Measurement::warm_up() {
   const std::string phase = "warm-up " + row_.key;
   context_.progress.enter_phase(phase);
   act_on_phase(context_.injection, context_.world_rank, phase);
   WarmupRule rule(plan_.warmup);
+  std::vector<double> own, agreed;  // seconds of an iteration: this rank's, the maximum over ranks
   bool first = true;
   do {
     run_chunk(1, k_, 0, nullptr);
-    own_step_ = (chunk_.end[0] - chunk_.begin[0]) / static_cast<double>(k_);
-    step_ = own_step_;
-    context_.group.all_max(std::span<double>(&step_, 1));
-    rule.add(step_);
+    own.push_back((chunk_.end[0] - chunk_.begin[0]) / static_cast<double>(k_));
+    agreed.push_back(own.back());
+    context_.group.all_max(std::span(agreed).last(1));
+    rule.add(agreed.back());
+    own_step_ = recent_median(own);
+    step_ = recent_median(agreed);
     // A result that is wrong from the start is found before time goes into measuring it.
     if (first && plan_.check) verify(next_ - k_, k_, false);
     first = false;
-    k_ = steps_per_sample(step_, stream_.mark_cost(), std::min(plan_.max_grouped, slots_));
-    k_ = context_.group.all_max(k_);
+    k_ = context_.group.all_max(
+        steps_per_sample(step_, stream_.mark_cost(), std::min(plan_.max_grouped, slots_)));
   } while (!rule.done());
   if (!rule.stable()) row_.notes.push_back("warm-up not stable");
   const double share = step_ > 0 ? 2 * stream_.mark_cost() / (static_cast<double>(k_) * step_) : 0;

@@ -29,6 +29,10 @@ Baseline shared_baseline(const std::string& path, const Group& all) {
   return Baseline::parse(text.substr(1), path);
 }
 
+std::string counted(int n, const char* what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 std::string settings_line(const std::vector<std::pair<std::string, std::string>>& settings) {
   std::string line = "settings:";
   for (const auto& [name, value] : settings)
@@ -68,8 +72,9 @@ void Session::introduce(const RankIdentity& me, const Versions& versions,
   record_.set_versions(versions);
   record_.set_injection(options_.injection.text());
 
-  say(fmt::format("# {} {}, {} ranks on {} nodes, started by {}, {}", record_.tool(), TT_VERSION,
-                  world_.size(), world_.nodes(), world_.launcher().name, utc_now()));
+  say(fmt::format("# {} {}, {} on {}, started by {}, {}", record_.tool(), TT_VERSION,
+                  counted(world_.size(), "rank"), counted(world_.nodes(), "node"), world_.launcher().name,
+                  utc_now()));
   header(versions_line(versions));
   header(settings_line(record_.settings()));
   for (const RankIdentity& r : ranks_) header(rank_line(r));
