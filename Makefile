@@ -129,7 +129,7 @@ install: all
 	install scripts/campaign $(DESTDIR)$(PREFIX)/bin
 	install -d $(DESTDIR)$(PREFIX)/share/train-tests/campaign_lib
 	install -m 644 scripts/campaign_lib/*.py $(DESTDIR)$(PREFIX)/share/train-tests/campaign_lib
-	cp -r VERSION scripts/plans verify/baselines slurm docs/record.schema.json $(DESTDIR)$(PREFIX)/share/train-tests/
+	cp -r VERSION scripts/plans $(wildcard verify/baselines) slurm docs/record.schema.json $(DESTDIR)$(PREFIX)/share/train-tests/
 format:
 	clang-format -i $$(git ls-files '*.cpp' '*.h' '*.cu' '*.cuh')
 clean:
