@@ -57,12 +57,12 @@ SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-poin
 ifdef TSAN
 SANFLAGS := -fsanitize=thread
 endif
-CXXFLAGS_ALL = -std=c++20 $(OPT) -fPIC -fopenmp $(WARN) $(SANFLAGS) -I. $(PREFIX_INCLUDES) $(MPI_CFLAGS) $(FMT_CFLAGS) \
+CXXFLAGS_ALL = -std=c++20 $(OPT) -fPIC -fopenmp $(WARN) $(SANFLAGS) -I. $(PREFIX_INCLUDES) $(MPI_CFLAGS) $(FMT_DEFINES) $(FMT_WARN) \
   -DTT_VERSION='"$(VERSION)"' -DCATCH2_VERSION=$(CATCH2) $(CXXFLAGS)
 LIBS_ALL = $(PREFIX_LIBS) $(MPI_LIBS) $(HWLOC_LIBS) -ldl -lpthread
 NVCC_GENCODE ?= $(DEFAULT_GENCODE)
 NVCCFLAGS_ALL = -std=c++20 -O3 -lineinfo -ccbin $(lastword $(CXX)) --expt-relaxed-constexpr -Werror all-warnings -diag-suppress 20208 \
-  -Xcompiler -fPIC,-Wall,-Wextra,-Werror,-Wno-unused-parameter -I. $(PREFIX_INCLUDES) $(CUDA_CFLAGS) $(MPI_CFLAGS) $(FMT_CFLAGS) $(NVCC_GENCODE)
+  -Xcompiler -fPIC,-Wall,-Wextra,-Werror,-Wno-unused-parameter -I. $(PREFIX_INCLUDES) $(CUDA_CFLAGS) $(MPI_CFLAGS) $(FMT_DEFINES) $(addprefix -Xcompiler ,$(FMT_WARN)) $(NVCC_GENCODE)
 
 # ---- sources ----
 COMMON_SRC := $(wildcard common/*.cpp)
