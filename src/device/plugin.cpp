@@ -29,6 +29,10 @@ Plugin::Plugin(const std::string& file) : file_(file) {
                          (here.parent_path() / "lib").string());
 }
 
+bool Plugin::has(const char* name) const {
+  return handle_ && dlsym(handle_, name);
+}
+
 void* Plugin::symbol(const char* name) const {
   void* const address = handle_ ? dlsym(handle_, name) : nullptr;
   if (!address)

@@ -14,6 +14,8 @@ class Plugin {
   bool loaded() const { return handle_ != nullptr; }
   /// Why it is not loaded: the loader's own words, which name a missing library; "" when it is.
   const std::string& error() const { return error_; }
+  /// Whether it has this symbol: parts that a build left out.
+  bool has(const char* name) const;
   /// The address of a symbol; EnvironmentError naming it when it is not there.
   void* symbol(const char* name) const;
 
