@@ -109,7 +109,7 @@ $(BUILD)/libtt_cuda.so: $(call obj,$(CUDA_SRC) $(CU_SRC)) $(BUILD)/libtt.a
 	$(CXX) $(SANFLAGS) -shared -o $@ $^ $(CUDA_LIBPATH) -lcudart_static -lcublasLt -lnccl -ldl -lrt -lpthread $(LIBS_ALL) \
 	  -Wl,--exclude-libs,ALL -Wl,-z,defs $(if $(SANFLAGS),-Wl$(comma)-z$(comma)undefs)
 $(BUILD)/libtt_hostmath.so: $(call obj,$(HOSTMATH_SRC)) $(BUILD)/libtt.a
-	$(CXX) $(SANFLAGS) -fopenmp -shared -o $@ $^ $(PREFIX_LIBS) $(BLAS_LIBS) $(DNNL_LIBS) $(MPI_LIBS)
+	$(CXX) $(SANFLAGS) -fopenmp -shared -o $@ $^ $(PREFIX_LIBS) $(BLAS_LIBS) $(DNNL_LIBS) $(MPI_LIBS) -ldl -Wl,--exclude-libs,ALL
 $(BUILD)/unit: $(call obj,$(UNIT_SRC)) $(BUILD)/libtt.a
 	$(CXX) $(SANFLAGS) -fopenmp -o $@ $^ $(LIBS_ALL) $(CATCH2_LIBS) -Wl,-rpath,'$$ORIGIN'
 unit: $(BUILD)/unit all
