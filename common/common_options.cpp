@@ -23,23 +23,24 @@ void add_common(OptionSet& set, CommonOptions& o) {
   set.add_flag("--share-gpu", o.share_gpu, "allow several ranks on one GPU");
   set.heading("How long it runs");
   set.add_double("--duration", o.duration_s, "soak: measure each row for at least this many seconds", 0,
-                 kLongest);
+                 kLongest, "SEC");
   set.add_double("-T,--timeout", o.timeout_s, "seconds that one phase or row may take; 0: no limit", 0,
-                 kLongest);
+                 kLongest, "SEC");
   set.heading("What it is judged by");
-  set.add_text("--baseline", o.baseline, "file of expected figures");
-  set.add_double("--min-ratio", o.min_ratio, "a figure passes at this share of its baseline", 0, 10);
+  set.add_text("--baseline", o.baseline, "file of expected figures", "FILE");
+  set.add_double("--min-ratio", o.min_ratio, "a figure passes at this share of its baseline", 0, 10, "R");
   set.heading("What it writes");
-  set.add_text("-J,--json", o.json, "file for the record of the run");
-  set.add_text("--prom", o.prom, "file for the figures in Prometheus' text format");
+  set.add_text("-J,--json", o.json, "file for the record of the run", "FILE");
+  set.add_text("--prom", o.prom, "file for the figures in Prometheus' text format", "FILE");
   set.add_int("--telemetry-interval", o.telemetry_interval_ms,
-              "milliseconds between readings of clocks and power", 1, 3600000);
+              "milliseconds between readings of clocks and power", 1, 3600000, "MS");
   set.add_flag("--list", o.list, "print the keys of the rows that would be measured, and end");
   set.heading("For tests");
   set.add_int("--seed", o.seed, "seed of all random data", 0, std::numeric_limits<int64_t>::max());
   set.add_texts(
       "--inject", o.inject_texts,
-      "a fault to be found: slow:rank=R,factor=F corrupt:rank=R hang:rank=R die:rank=R; may be repeated");
+      "a fault to be found: slow:rank=R,factor=F corrupt:rank=R hang:rank=R die:rank=R; may be repeated",
+      "FAULT");
 }
 
 void finish_common(CommonOptions& o) {

@@ -290,7 +290,7 @@ void OptionSet::add_size(const std::string& names, int64_t& value, const std::st
 
 namespace {
 template <class Number, class Limit>
-void add_number(auto& impl, const std::string& names, const char* placeholder, Number& value,
+void add_number(auto& impl, const std::string& names, const std::string& placeholder, Number& value,
                 const std::string& help, Limit min, Limit max) {
   impl.add_single(
       names, placeholder, help,
@@ -307,18 +307,18 @@ int64_t clamp_to_int(int64_t limit) {
 }  // namespace
 
 void OptionSet::add_int(const std::string& names, int& value, const std::string& help, int64_t min,
-                        int64_t max) {
-  add_number(*impl_, names, "N", value, help, clamp_to_int(min), clamp_to_int(max));
+                        int64_t max, const std::string& placeholder) {
+  add_number(*impl_, names, placeholder, value, help, clamp_to_int(min), clamp_to_int(max));
 }
 
 void OptionSet::add_int(const std::string& names, int64_t& value, const std::string& help, int64_t min,
-                        int64_t max) {
-  add_number(*impl_, names, "N", value, help, min, max);
+                        int64_t max, const std::string& placeholder) {
+  add_number(*impl_, names, placeholder, value, help, min, max);
 }
 
 void OptionSet::add_double(const std::string& names, double& value, const std::string& help, double min,
-                           double max) {
-  add_number(*impl_, names, "X", value, help, min, max);
+                           double max, const std::string& placeholder) {
+  add_number(*impl_, names, placeholder, value, help, min, max);
 }
 
 void OptionSet::add_bool(const std::string& names, bool& value, const std::string& help) {
@@ -337,9 +337,10 @@ void OptionSet::add_flag(const std::string& names, bool& value, const std::strin
       [&value] { return std::string(value ? "1" : "0"); });
 }
 
-void OptionSet::add_text(const std::string& names, std::string& value, const std::string& help) {
+void OptionSet::add_text(const std::string& names, std::string& value, const std::string& help,
+                         const std::string& placeholder) {
   impl_->add_single(
-      names, "TEXT", help,
+      names, placeholder, help,
       [&value](const std::string& label, const std::string& text) {
         if (text.empty()) refuse(label, text, "is empty", "any other text");
         value = text;
@@ -347,10 +348,10 @@ void OptionSet::add_text(const std::string& names, std::string& value, const std
       [&value] { return value; });
 }
 
-void OptionSet::add_texts(const std::string& names, std::vector<std::string>& values,
-                          const std::string& help) {
+void OptionSet::add_texts(const std::string& names, std::vector<std::string>& values, const std::string& help,
+                          const std::string& placeholder) {
   impl_->add(
-      names, "TEXT", help, [&values](const Texts& given) { values = given; },
+      names, placeholder, help, [&values](const Texts& given) { values = given; },
       [&values] { return join(values, " "); }, true);
 }
 

@@ -40,7 +40,7 @@ class EveryTool(tt.TestCase):
             with self.subTest(tool=tool):
                 r = tt.run(tool, "--help")
                 self.assert_rc(r, 0)
-                self.assert_says(r, "Usage:", "--device auto|cuda|host", "-J, --json", "--version", "--list")
+                self.assert_says(r, "Usage:", "--device auto|cuda|host", "-J, --json FILE", "--version", "--list")
                 self.assertEqual(r.err, "")
                 self.assertLessEqual(max(map(len, r.lines)), 100)
                 r = tt.run(tool, "--version")
@@ -73,7 +73,9 @@ class EveryTool(tt.TestCase):
             with self.subTest(tool=tool):
                 out = self.tmp / f"{tool}.json"
                 self.assert_usage_error(tt.run(tool, "-b", "12junk", "-J", out), "12junk")
-                self.assertIn("12junk", str(tt.record(out)["verdict"]))
+                record = tt.record(out)
+                self.assertEqual((record["exit_code"], record["verdict"]), (2, "usage"))
+                self.assertIn('"12junk"', record["reason"])
         self.assertTrue(all(name.endswith(".json") for name in tt.files_in(self.tmp)))
 
     def test_several_ranks_complain_once_and_end_with_2(self):

@@ -250,9 +250,9 @@ TEST_CASE("help comes before any complaint, and is readable") {
   Made m;
   CHECK(m.parse(given) == OptionSet::Outcome::help);
   const std::string help = m.set.help();
-  CHECK(has(help, {"made_perf: measures nothing",
-                   "Sizes and iterations:", "What it measures:", "Where it runs:", "-b, --minbytes SIZE",
-                   "[32M]", "nn|nt|tn", "--version", "-T, --timeout X", "(sum, prod, max, all)"}));
+  CHECK(has(help, {"made_perf: measures nothing", "Sizes and iterations:", "What it measures:",
+                   "Where it runs:", "-b, --minbytes SIZE", "[32M]", "nn|nt|tn", "--version",
+                   "-T, --timeout SEC", "-J, --json FILE", "--inject FAULT", "(sum, prod, max, all)"}));
   size_t start = 0;
   for (size_t end; (end = help.find('\n', start)) != std::string::npos; start = end + 1) {
     CAPTURE(help.substr(start, end - start));
