@@ -14,6 +14,7 @@ namespace {
 // pointers.
 constexpr unsigned kMaxLinks = 36;
 constexpr int kGpuTemperature = 0;
+constexpr int kSlowdownThreshold = 1;
 
 struct CMemory {
   unsigned long long total, free, used;
@@ -25,6 +26,12 @@ struct CPciInfo {
   char bus_id_legacy[16];
   unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
   char bus_id[32];
+};
+struct CFabricInfo {
+  unsigned char cluster_uuid[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
 };
 union CValue {
   double d;
@@ -41,13 +48,14 @@ struct CFieldValue {
   int type, result;
   CValue value;
 };
-static_assert(sizeof(CFieldValue) == 40 && sizeof(CPciInfo) == 68);
+static_assert(sizeof(CFieldValue) == 40 && sizeof(CPciInfo) == 68 && sizeof(CFabricInfo) == 28);
 
 enum Field : unsigned {
   kNvlinkCrcFlitTotal = 38,
   kNvlinkCrcDataTotal = 45,
   kNvlinkReplayTotal = 52,
   kNvlinkRecoveryTotal = 59,
+  kNvlinkSpeedCommon = 90,
   kPowerInstant = 186,
 };
 
@@ -325,6 +333,13 @@ Reading<double> NvmlDevice::temperature_C() const {
   return reading(std::move(why), static_cast<double>(celsius));
 }
 
+Reading<double> NvmlDevice::slowdown_temperature_C() const {
+  unsigned celsius = 0;
+  std::string why =
+      library_->call("nvmlDeviceGetTemperatureThreshold", handle_, kSlowdownThreshold, &celsius);
+  return reading(std::move(why), static_cast<double>(celsius));
+}
+
 Reading<NvmlUtilization> NvmlDevice::utilization() const {
   CUtilization percent{};
   std::string why = library_->call("nvmlDeviceGetUtilizationRates", handle_, &percent);
@@ -371,6 +386,20 @@ Reading<int64_t> NvmlDevice::nvlink_errors() const {
     sum += *count;
   }
   return {static_cast<int64_t>(sum), ""};
+}
+
+Reading<double> NvmlDevice::nvlink_MBps() const {
+  return field(kNvlinkSpeedCommon);
+}
+
+Reading<NvmlFabric> NvmlDevice::fabric() const {
+  constexpr const char* states[] = {"not supported", "not started", "in progress", "completed"};
+  CFabricInfo info{};
+  std::string why = library_->call("nvmlDeviceGetGpuFabricInfo", handle_, &info);
+  if (!why.empty()) return {std::nullopt, std::move(why)};
+  if (info.state >= std::size(states))
+    return {std::nullopt, fmt::format("nvmlDeviceGetGpuFabricInfo: unknown state {}", info.state)};
+  return {NvmlFabric{states[info.state], info.status}, ""};
 }
 
 Reading<int64_t> NvmlDevice::ecc_corrected(bool since_boot) const {

@@ -12,17 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "common/reading.h"
+
 namespace tt {
-
-template <class T>
-struct Reading {
-  std::optional<T> value;
-  std::string why;  // when there is no value: "nvmlDeviceGetSerial: Not Supported"
-
-  explicit operator bool() const noexcept { return value.has_value(); }
-  const T& operator*() const { return *value; }
-  const T* operator->() const { return &*value; }
-};
 
 enum class NvmlClock { graphics = 0, sm = 1, memory = 2 };
 
@@ -42,6 +34,13 @@ struct NvmlRemappedRows {
 };
 struct NvmlPcie {
   int generation = 0, width = 0;
+};
+
+/// The GPU's place in its NVLink fabric. status: what the registration ended with, 0 is success; means something only when
+/// the state is "completed".
+struct NvmlFabric {
+  std::string state;  // "not supported", "not started", "in progress", "completed"
+  int status = 0;
 };
 
 class Nvml;
@@ -70,6 +69,7 @@ class NvmlDevice {
   Reading<double> default_power_limit_W() const;
   Reading<double> energy_J() const;  // since the driver was loaded
   Reading<double> temperature_C() const;
+  Reading<double> slowdown_temperature_C() const;  // at which the hardware lowers the clock
   Reading<NvmlUtilization> utilization() const;
   /// Reasons that set the clock now, as names: see nvml_clock_reasons().
   Reading<std::vector<std::string>> clock_reasons() const;
@@ -82,6 +82,8 @@ class NvmlDevice {
   Reading<std::vector<bool>> nvlinks() const;
   /// Replay + recovery + CRC errors over all links since the driver was loaded.
   Reading<int64_t> nvlink_errors() const;
+  Reading<double> nvlink_MBps() const;  // of one active link, each way
+  Reading<NvmlFabric> fabric() const;
 
   Reading<int64_t> ecc_corrected(bool since_boot = true) const;  // false: over the GPU's life
   Reading<int64_t> ecc_uncorrected(bool since_boot = true) const;
