@@ -122,6 +122,7 @@ struct Row {
   std::vector<std::string> notes;           // "throttled", "warm-up not stable", "cache-resident", ...
   bool comparable =
       true;  // false: no baseline and no limit applies (some layers only, cache-resident); a note says why
+  bool judged = false;  // true: the tool has set the verdict itself (node_check); no baseline is asked
   Verdict verdict = Verdict::unknown;
   std::string reason;             // why it failed or is unknown
   double start_s = 0, end_s = 0;  // of the timed part, seconds since the run's start

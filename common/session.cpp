@@ -127,7 +127,7 @@ Row Session::add(Row row) {
   if (row.limit && !row.limit_ratio && row.comparable && row.limit->value > 0)
     if (const Metric* m = row.metric(row.limit->metric); m && m->summary.median)
       row.limit_ratio = *m->summary.median / row.limit->value;
-  baseline_.judge(row, options_.min_ratio);
+  if (!row.judged) baseline_.judge(row, options_.min_ratio);
   record_.add_row(row);
   rows_.push_back(row);
   return row;
