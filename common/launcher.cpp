@@ -76,7 +76,8 @@ void relaunch_under_mpirun(int ranks, char** argv) {
   const auto more = {std::string("--host"), "localhost:" + std::to_string(ranks),
                      std::string("--oversubscribe"), std::string("--bind-to"), std::string("none")};
   words.insert(words.end(), more);
-  if (ranks > allowed_cpus()) words.insert(words.end(), {"--mca", "mpi_yield_when_idle", "1"});
+  // With no core to spare a rank that waits must not keep the others from theirs.
+  if (ranks >= allowed_cpus()) words.insert(words.end(), {"--mca", "mpi_yield_when_idle", "1"});
   // Open MPI 4 refuses to start even local ranks where it finds no ssh; none is needed for this node.
   setenv("OMPI_MCA_plm_rsh_agent", "false", 0);
   if (geteuid() == 0) {  // the user asked for this run as root; mpirun would refuse

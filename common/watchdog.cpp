@@ -23,6 +23,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/exit_guard.h"
 #include "common/watchdog_role.h"
 #include "common/world.h"
 
@@ -52,10 +53,6 @@ sigset_t ending_signals() {
     if (sigaction(number, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&set, number);
   }
   return set;
-}
-
-[[noreturn]] void exit_now(ExitCode code) {
-  _exit(static_cast<int>(code));
 }
 
 const char* prefix_of(ExitCode code) {
@@ -209,7 +206,7 @@ void Watchdog::Impl::end(Ending ending) {
   // Printing and writing may block (a full pipe, a dead file system): the process ends all the same.
   std::thread([code = early.code] {
     std::this_thread::sleep_for(std::chrono::duration<double>(kReportTime));
-    exit_now(code);
+    exit_process(code);
   }).detach();
   if (ending.report) {
     std::fflush(stdout);
@@ -217,12 +214,13 @@ void Watchdog::Impl::end(Ending ending) {
     try {
       if (write_record) write_record(early);
     } catch (const std::exception& e) {
-      std::fprintf(stderr, "error: %s\n", e.what());
+      // The record may be just what could not be written.
+      if (early.reason.find(e.what()) == std::string::npos) std::fprintf(stderr, "error: %s\n", e.what());
     }
   }
   role->pass_on(ending);
   std::fflush(nullptr);
-  exit_now(early.code);
+  exit_process(early.code);
 }
 
 Watchdog::Watchdog(Progress& progress, double timeout_s)
@@ -289,8 +287,11 @@ void Watchdog::join(const World& world) {
 }
 
 void Watchdog::set_device(const std::string& device) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->device = device;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->device = device;
+  }
+  impl_->wake();
 }
 
 std::string Watchdog::trouble() const {
@@ -310,7 +311,7 @@ void Watchdog::fail(ExitCode code, const std::string& reason) {
   impl_->wake();
   std::this_thread::sleep_for(std::chrono::duration<double>(kFailAnswer));
   std::fprintf(stderr, "%s: %s\n", prefix_of(code), reason.c_str());
-  exit_now(code);
+  exit_process(code);
 }
 
 void Watchdog::extend_phase(double seconds) {

@@ -96,9 +96,10 @@ std::optional<Ending> CoordinatorRole::step(double now, const Message& mine) {
     it = peer.closed() ? peers_.erase(it) : std::next(it);
   }
   if (told) return told;
-  if (now >= next_beat_ || mine.phase_number != told_phase_) {
+  if (now >= next_beat_ || mine.phase_number != told_phase_ || mine.more != told_device_) {
     next_beat_ = now + kBeatInterval;
     told_phase_ = mine.phase_number;
+    told_device_ = mine.more;
     tell_all(mine);
   }
   std::optional<Ending> ending = roster_.decide(now);

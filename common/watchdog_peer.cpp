@@ -56,9 +56,10 @@ std::optional<Ending> PeerRole::step(double now, const Message& mine) {
   for (const Message& message : coordinator_->receive())
     if (auto ending = hear(message, now)) told = ending;
   if (told) return told;
-  if (now >= next_beat_ || mine.phase_number != told_phase_) {
+  if (now >= next_beat_ || mine.phase_number != told_phase_ || mine.more != told_device_) {
     next_beat_ = now + kBeatInterval;
     told_phase_ = mine.phase_number;
+    told_device_ = mine.more;
     coordinator_->send(mine);
   }
   if (auto ending = look_after_coordinator(now, mine)) return ending;

@@ -83,7 +83,8 @@ class CoordinatorRole final : public Role {
   std::vector<Stranger> strangers_;
   std::map<int, Connection> peers_;
   double next_beat_ = 0;
-  uint64_t told_phase_ = 0;  // a new phase is told at once
+  uint64_t told_phase_ = 0;  // a new phase or device is told at once
+  std::string told_device_;
 };
 
 /// Any other rank: tells the coordinator how it is; takes over the report when the coordinator is gone.
@@ -110,6 +111,7 @@ class PeerRole final : public Role {
   Message coordinator_beat_;
   double heard_at_, next_beat_ = 0;
   uint64_t told_phase_ = 0;
+  std::string told_device_;
   bool coordinator_left_ = false;
   std::optional<double> failed_at_, signalled_at_, taking_over_since_;
   std::optional<Ending> failure_, verdict_;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/support/tool.h"
+#include "common/exit_guard.h"
 #include "common/pinning.h"
 #include "common/watchdog.h"
 #include "common/world.h"
@@ -179,7 +180,10 @@ ExitCode measure_everything(Run& run, World& world, Progress& progress, Watchdog
   run.tool.run(session, device);
   session.phase("finish");
   const ExitCode code = session.finish();
+  session.phase("write the files");
   if (world.rank() == 0) session.write_files();
+  // Not in MPI_Finalize yet: mpirun may hang or crash when a rank ends early while others are in there.
+  world.all().barrier();
   return code;
 }
 
@@ -208,6 +212,10 @@ int run_tool(int argc, char** argv, Tool& tool) {
   try {
     ExitCode code = ExitCode::pass;
     inject_before_mpi(run, progress);
+    const ExitGuard guard([&] {
+      watchdog.fail(ExitCode::environment, "a library ended the process in phase \"" +
+                                               progress.snapshot().phase + "\"; its own message is above");
+    });
     {
       World world(argc, argv, progress);
       watchdog.join(world);
