@@ -62,7 +62,7 @@ class Sharing(Gpu):
     def test_comm_mpi_shares(self):
         result, doc = self.run_ok("all_reduce_perf", "--comm", "mpi", "-b", "8", "-e", "4M", "-f", "8", ranks=2, env=self.env)
         self.assertEqual(len(doc["ranks"]), 2)
-        self.assertTrue(all(row["check"]["wrong"] == 0 and row["check"]["checked"] > 0 for row in doc["rows"]))
+        self.assertTrue(all(row["verification"]["wrong"] == 0 and row["verification"]["checked"] > 0 for row in doc["rows"]))
         self.assert_says(result, "shared")
 
     def test_every_operation_through_staging(self):
@@ -74,7 +74,7 @@ class Sharing(Gpu):
 class Faults(Gpu):
     def test_corrupt_collective(self):
         result, doc = self.run_ok("all_reduce_perf", "-b", "1M", "-e", "1M", "--inject", "corrupt:rank=0", code=4)
-        self.assertEqual(doc["verdict"]["code"], 4)
+        self.assertEqual(doc["exit_code"], 4)
         self.assert_says(result, "expected", "got")
 
     def test_corrupt_product(self):
@@ -90,7 +90,7 @@ class Faults(Gpu):
     def test_hang(self):
         result, doc = self.run_ok("all_reduce_perf", "-b", "1M", "-e", "1M", "--inject", "hang:rank=0", "-T", "10", code=5)
         self.assertLess(result.seconds, 20)
-        self.assertEqual(doc["verdict"]["code"], 5)
+        self.assertEqual(doc["exit_code"], 5)
 
 
 class Products(Gpu):
@@ -100,8 +100,8 @@ class Products(Gpu):
                 with self.subTest(f"{dtype} {shape}"):
                     _, doc = self.run_ok("gemm_perf", "--shapes", shape, "-d", dtype, "--rest", "0", "-n", "4")
                     for row in doc["rows"]:
-                        self.assertEqual(row["check"]["wrong"], 0)
-                        self.assertGreater(row["check"]["checked"], 0)
+                        self.assertEqual(row["verification"]["wrong"], 0)
+                        self.assertGreater(row["verification"]["checked"], 0)
 
     def test_block_scaled_types_are_refused_before_blackwell(self):
         result, doc = self.run_ok("gemm_perf", "-b", "512", "-e", "512", "-d", "bf16", "--rest", "0")
@@ -114,7 +114,7 @@ class Products(Gpu):
     def test_large_result_is_verified_to_the_end(self):
         """C15: a result of 8 GiB and more."""
         _, doc = self.run_ok("gemm_perf", "--shapes", "65536,65536,8", "-d", "bf16", "-n", "2", "--rest", "0")
-        self.assertEqual(doc["rows"][0]["check"]["wrong"], 0)
+        self.assertEqual(doc["rows"][0]["verification"]["wrong"], 0)
 
     def test_fp8_against_bf16_is_reported_not_gated(self):
         """C17: FP8 may be the slower one at a small size."""
@@ -131,7 +131,7 @@ class Large(Gpu):
     def test_four_gib_and_one_element(self):
         _, doc = self.run_ok("all_reduce_perf", "-b", "4294967300", "-e", "4294967300", "-d", "uint8", "-n", "1", "-w", "0")
         self.assertEqual(doc["rows"][0]["size"], 4294967300)
-        self.assertEqual(doc["rows"][0]["check"]["wrong"], 0)
+        self.assertEqual(doc["rows"][0]["verification"]["wrong"], 0)
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ TEST_CASE("cuda: sizes beyond 4 GiB", "[.cuda]") {
     CHECK(static_cast<unsigned char>(end[i]) == random_value(DType::uint8, Fill::uniform, 4, bytes - 64 + i));
 }
 
-TEST_CASE("cuda: a delay lasts as long as asked, to 5 % from 20 us on", "[.cuda]") {
+TEST_CASE("cuda: a delay lasts as long as asked, to 5 % from 20 us on", "[.cuda][timing]") {
   const auto device = open_gpu();
   const auto stream = device->make_stream();
   const double seconds = GENERATE(20e-6, 50e-6, 1e-3, 50e-3);
@@ -173,7 +173,7 @@ TEST_CASE("cuda: marks are ordered, lie between the host's times, and are reused
   CHECK_THROWS_AS(stream->mark_seconds(0), DeviceError);
 }
 
-TEST_CASE("cuda: what beginning marks costs", "[.cuda]") {
+TEST_CASE("cuda: what beginning marks costs", "[.cuda][timing]") {
   const auto device = open_gpu();
   const auto stream = device->make_stream();
   stream->begin_marks(100);
@@ -188,7 +188,7 @@ TEST_CASE("cuda: what beginning marks costs", "[.cuda]") {
                 << stream->mark_cost() * 1e6);
 }
 
-TEST_CASE("cuda: another thread sees marks pass while this one waits", "[.cuda]") {
+TEST_CASE("cuda: another thread sees marks pass while this one waits", "[.cuda][timing]") {
   const auto device = open_gpu();
   const auto stream = device->make_stream();
   stream->begin_marks(20);
@@ -221,7 +221,7 @@ TEST_CASE("cuda: streams of other devices are refused", "[.cuda]") {
   CHECK_THROWS_AS(device->set_bytes(buffer.data(), 0, 16, *stream), DeviceError);
 }
 
-TEST_CASE("cuda: telemetry has clock, power and temperature of a working GPU", "[.cuda]") {
+TEST_CASE("cuda: telemetry has clock, power and temperature of a working GPU", "[.cuda][timing]") {
   const auto device = open_gpu();
   const auto source = device->telemetry();
   REQUIRE(source);
