@@ -1,8 +1,10 @@
 #include "common/group.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "common/error.h"
@@ -100,6 +102,17 @@ std::unique_ptr<Group> Group::split(bool in) const {
 void Group::barrier() const {
   ActivityScope waiting(*progress_, Activity::waiting);
   TT_MPI(MPI_Barrier(comm_));
+}
+
+void Group::idle_barrier() const {
+  ActivityScope waiting(*progress_, Activity::waiting);
+  MPI_Request request = MPI_REQUEST_NULL;
+  TT_MPI(MPI_Ibarrier(comm_, &request));
+  for (int done = 0;;) {
+    TT_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    if (done) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 void Group::all_max(std::span<double> values) const {

@@ -38,6 +38,8 @@ class Group {
   std::unique_ptr<Group> split(bool in) const;
 
   void barrier() const;
+  /// A barrier whose early ranks sleep (woken each millisecond) instead of keeping a core busy that others measure with.
+  void idle_barrier() const;
   /// Element-wise maximum / sum over members; every member gets it.
   void all_max(std::span<double> values) const;
   void all_sum(std::span<double> values) const;

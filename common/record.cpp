@@ -53,6 +53,11 @@ void Record::set_versions(Versions versions) {
   data_->versions = std::move(versions);
 }
 
+void Record::add_versions(const Versions& versions) {
+  std::scoped_lock lock(mutex_);
+  data_->versions.insert(data_->versions.end(), versions.begin(), versions.end());
+}
+
 void Record::set_injection(const std::string& text) {
   std::scoped_lock lock(mutex_);
   data_->injection = text;

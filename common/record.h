@@ -31,6 +31,8 @@ class Record {
   void set_world(int ranks, int nodes, const std::string& launcher);
   void set_ranks(std::vector<RankIdentity> ranks);
   void set_versions(Versions versions);
+  /// More of them, known later (a communication library's).
+  void add_versions(const Versions& versions);
   void set_injection(const std::string& text);
   void add_row(Row row);
   void add_note(const std::string& note);

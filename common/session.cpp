@@ -137,6 +137,7 @@ Row Session::share(std::optional<Row> row) {
   // measure() enters two phases. Ranks outside the group enter as many, or they would look left behind.
   if (!row)
     for (int i = 0; i < 2; ++i) progress_.enter_phase("wait for a smaller group");
+  world_.all().idle_barrier();
   const std::string text = world_.all().broadcast(row ? to_text(*row) : std::string(), 0);
   if (text.empty()) throw EnvironmentError("a row of a smaller group that rank 0 is not a member of");
   return row_from_text(text);
