@@ -181,14 +181,20 @@ void CollEngine::prepare(Stream&, int64_t first, int64_t count) {
   // Operations that share a slot within this chunk share its data: those of the first one stay.
   const int64_t last = std::min(end, begin + ring_);
   if (spec_.graph_steps > 0) {
+    if (!graph_) record();
     for (int64_t o = 0; o < std::min(operations(), ring_); ++o) fill(o);
-    if (!graph_)
-      graph_ = record_graph(device_, stream_, [this] {
-        for (int64_t g = 0; g < spec_.graph_steps; ++g) run_operations(g * spec_.aggregate);
-      });
     return;
   }
   for (int64_t o = begin; o < last; ++o) fill(o);
+}
+
+/// The library's connections are made by a run outside of the graph, as its first one may allocate.
+void CollEngine::record() {
+  run_operations(0);
+  stream_.synchronize();
+  graph_ = record_graph(device_, stream_, [this] {
+    for (int64_t g = 0; g < spec_.graph_steps; ++g) run_operations(g * spec_.aggregate);
+  });
 }
 
 void CollEngine::run_operations(int64_t first) {

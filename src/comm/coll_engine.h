@@ -90,6 +90,7 @@ class CollEngine final : public Engine {
   Pattern pattern_of_operation(int64_t operation) const;
   void fill(int64_t operation);
   void run_operations(int64_t first);
+  void record();
   Mismatch describe_mismatch(int64_t operation, int64_t at) const;
 
   CollSpec spec_;
