@@ -123,6 +123,7 @@ void CollRun::run_group(int ranks) {
     session_.phase("open the communicator");
     member->comm = open_comm(session_.options().comm, *member->group, device_, session_.progress());
     use.opened = device_.memory().available;
+    if (versions_.empty()) versions_ = member->comm->versions();
     session_.phase("allocate");
     member->runner = make_pattern_runner(device_, std::max(1, device_.identity().compute_units));
     member->arena = std::make_unique<CollArena>(*member->comm, device_, bytes, options_.register_as);
@@ -133,6 +134,7 @@ void CollRun::run_group(int ranks) {
     for (const char* phase : {"open the communicator", "allocate"}) session_.phase(phase);
   }
   sweeps = supported(sweeps, ranks, member.get());
+  tell_versions();
   if (!options_.scale.empty()) session_.say(fmt::format("#\n# {} of {} ranks", ranks, world.size()));
   session_.say("#");
   for (const std::string& line : coll_header(options_)) session_.say(line);
@@ -140,6 +142,20 @@ void CollRun::run_group(int ranks) {
     for (int cycle = 0; cycle < options_.cycles; ++cycle) run_sweep(sweep, ranks, cycle, member.get());
   if (options_.memory) report_memory(use);
   world.all().barrier();  // nobody closes its side of the communicator while others still use theirs
+}
+
+/// The communication library's, once. Every rank's record is to hold them, so they come from rank 0, a member
+/// of all groups.
+void CollRun::tell_versions() {
+  if (versions_told_) return;
+  versions_told_ = true;
+  const std::string name = versions_.empty() ? "" : versions_[0].first,
+                    version = versions_.empty() ? "" : versions_[0].second;
+  const Group& all = session_.world().all();
+  const std::string agreed_name = all.broadcast(name, 0), agreed_version = all.broadcast(version, 0);
+  if (agreed_name.empty()) return;
+  session_.header("communication: " + agreed_name + " " + agreed_version);
+  session_.record().add_versions({{agreed_name, agreed_version}});
 }
 
 /// Bytes of each of the two areas: enough for the largest operation, and beyond that for as many buffers in

@@ -33,6 +33,7 @@ class CollRun {
   void run_sweep(const CollSweep& sweep, int ranks, int cycle, Member* member);
   Row measure(const CollSpec& spec, int ranks, Member* member);
   MeasurePlan plan() const;
+  void tell_versions();
   void report_memory(const MemoryUse& use);
 
   const CollOptions& options_;
@@ -41,6 +42,8 @@ class CollRun {
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Stream> cpu_time_stream_;  // -C
   std::vector<Row> rows_;
+  Versions versions_;  // the communication library's
+  bool versions_told_ = false;
 };
 
 }  // namespace tt
