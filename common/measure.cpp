@@ -168,7 +168,7 @@ void Measurement::warm_up() {
   } while (!rule.done());
   if (!rule.stable()) row_.notes.push_back("warm-up not stable");
   const double share = step_ > 0 ? 2 * stream_.mark_cost() / (static_cast<double>(k_) * step_) : 0;
-  if (share > 0.02) row_.notes.push_back(fmt::format("marks take {:.0f} % of a sample", 100 * share));
+  if (share > 0.02) row_.notes.push_back(fmt::format("marks: {:.0f} % of a sample", 100 * share));
 }
 
 int64_t Measurement::samples_in_chunk(int64_t left) const {

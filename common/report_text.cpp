@@ -217,7 +217,7 @@ std::string reason_of(ExitCode code, const std::vector<Row>& rows, const std::ve
   }
   if (const auto unknown = count(Verdict::unknown); unknown > 0)
     return fmt::format("{} of {} rows measured with nothing to judge them by", unknown, rows.size());
-  return fmt::format("{} rows, all that could be judged held", rows.size());
+  return fmt::format("{} {}, all that could be judged held", rows.size(), rows.size() == 1 ? "row" : "rows");
 }
 
 }  // namespace tt

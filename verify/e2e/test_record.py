@@ -171,7 +171,7 @@ class SlowRank(tt.TestCase):
     def test_independent_work(self):
         for ranks in (2, 4):
             with self.subTest(ranks=ranks):
-                self.check(ranks, "gemm_perf", "--device", "host", "-b", "128", "-e", "256", "-f", "2", "-d", "float")
+                self.check(ranks, "gemm_perf", "--device", "host", "-b", "128", "-e", "256", "-f", "2", "-d", "fp32")
 
 
 class Gates(tt.TestCase):
@@ -233,7 +233,7 @@ class Prometheus(tt.TestCase):
         runs = [("all_reduce_perf", "-b", "8", "-e", "512", "-f", "8", "-n", "2", "-N", "2"), ("reduce_perf", "-b", "8", "-e", "64", "-f", "8", "-n", "2")]
         try:
             tt.require_exe("gemm_perf")
-            runs.append(("gemm_perf", "--device", "host", "-b", "64", "-e", "128", "-f", "2", "-d", "float", "-n", "2"))
+            runs.append(("gemm_perf", "--device", "host", "-b", "64", "-e", "128", "-f", "2", "-d", "fp32", "-n", "2"))
         except unittest.SkipTest:
             pass
         for tool, *args in runs:
