@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -128,40 +129,101 @@ void set_extremes(Pattern& p, int64_t limit) {
   p.values = high - p.low + 1;
 }
 
-template <class T>
-void check_range(const T* data, size_t begin, size_t end, const Pattern& p, const Expect& x, Found& found) {
-  for (size_t i = begin; i < end; ++i)
-    if (!pattern::matches(p, x, data[i], i)) {
-      if (found.first < 0) found.first = static_cast<int64_t>(i);
-      ++found.wrong;
-    }
+/// Calls f with a copy of the pattern whose kind the compiler knows, so that it makes a loop of its own for
+/// each kind and keeps the pattern in registers (stores through char-like types could change it otherwise).
+template <PatternKind kind>
+Pattern with_kind(Pattern p) {
+  p.kind = kind;
+  return p;
 }
-
-/// Whole blocks at a time, so that the source's key is made once per block.
-template <class T>
-void check_copied(const T* data, size_t begin, size_t end, const Pattern& p, const Expect& x, Found& found) {
-  for (size_t i = begin; i < end;) {
-    const uint64_t block = i / x.block, stop = std::min<uint64_t>(end, (block + 1) * x.block);
-    const uint64_t key = pattern::source_key(p, x.source + static_cast<int>(block));
-    for (; i < stop; ++i) {
-      const T want = pattern::copied_element<T>(key, x.base + (i - block * x.block));
-      if (pattern::bits_of(data[i]) == pattern::bits_of(want)) continue;
-      if (found.first < 0) found.first = static_cast<int64_t>(i);
-      ++found.wrong;
-    }
+template <class F>
+void for_kind(const Pattern& p, F&& f) {
+  switch (p.kind) {
+    case PatternKind::copy:
+      return f(std::integral_constant<PatternKind, PatternKind::copy>{});
+    case PatternKind::sum:
+      return f(std::integral_constant<PatternKind, PatternKind::sum>{});
+    case PatternKind::mulsum:
+      return f(std::integral_constant<PatternKind, PatternKind::mulsum>{});
+    case PatternKind::avg:
+      return f(std::integral_constant<PatternKind, PatternKind::avg>{});
+    case PatternKind::prod:
+      return f(std::integral_constant<PatternKind, PatternKind::prod>{});
+    case PatternKind::max:
+      return f(std::integral_constant<PatternKind, PatternKind::max>{});
+    case PatternKind::min:
+      return f(std::integral_constant<PatternKind, PatternKind::min>{});
   }
 }
 
-/// Elements per thread and piece; short arrays are not worth a team.
-constexpr size_t kPiece = size_t{1} << 16;
+template <class T>
+void generate_range(T* out, size_t begin, size_t end, const Pattern& p, int rank, uint64_t first) {
+  for_kind(p, [&](auto kind) {
+    const Pattern known = with_kind<kind()>(p);
+    const uint64_t key = pattern::source_key(known, rank);
+    for (size_t i = begin; i < end; ++i)
+      out[i] = kind() == PatternKind::copy ? pattern::copied_element<T>(key, first + i)
+                                           : pattern::store<T>(pattern::contribution(known, rank, first + i));
+  });
+}
 
+template <class T>
+void check_range(const T* data, size_t begin, size_t end, const Pattern& p, const Expect& expect,
+                 Found& result) {
+  for_kind(p, [&](auto kind) {
+    const Pattern known = with_kind<kind()>(p);
+    const Expect x = expect;
+    Found found;
+    for (size_t i = begin; i < end; ++i)
+      if (!pattern::matches(known, x, data[i], i)) {
+        if (found.first < 0) found.first = static_cast<int64_t>(i);
+        ++found.wrong;
+      }
+    result = found;
+  });
+}
+
+/// Calls f(begin, end) for the pieces of an array, each a whole number of periods, by threads.
 template <class F>
 void in_pieces(size_t count, int threads, F&& f) {
+  constexpr auto kPiece = static_cast<size_t>(4 * kPeriod);
   const auto pieces = static_cast<int64_t>((count + kPiece - 1) / kPiece);
 #pragma omp parallel for num_threads(threads) schedule(static) if (pieces > 1 && threads > 1)
-  for (int64_t i = 0; i < pieces; ++i)
-    f(static_cast<size_t>(i), static_cast<size_t>(i) * kPiece,
-      std::min(count, static_cast<size_t>(i + 1) * kPiece));
+  for (int64_t i = 0; i < pieces; ++i) {
+    const size_t begin = static_cast<size_t>(i) * kPiece;
+    f(begin, std::min(count, begin + kPiece));
+  }
+}
+
+/// Elements begin ... end - 1, where begin is a whole number of periods, are those of the first period again.
+template <class T, class F>
+void by_period(size_t begin, size_t end, F&& f) {
+  for (size_t i = std::max<size_t>(begin, kPeriod); i < end; i += kPeriod)
+    f(i, std::min<size_t>(kPeriod, end - i));
+}
+
+/// Checks elements from `at` on, in which what is expected has the period. Once the first period has passed,
+/// the others are compared with it as bytes; where one differs, or when the first is wrong, each element is
+/// checked by itself.
+template <class T>
+Found check_run(const T* data, size_t at, size_t count, const Pattern& p, const Expect& x, int threads) {
+  Found all;
+  const T* run = data + at;
+  check_range(data, at, at + std::min<size_t>(count, kPeriod), p, x, all);
+  const bool reference = all.wrong == 0;
+  std::mutex mutex;
+  in_pieces(count, threads, [&](size_t begin, size_t end) {
+    by_period<T>(begin, end, [&](size_t i, size_t n) {
+      if (reference && std::memcmp(run + i, run, n * sizeof(T)) == 0) return;
+      Found found;
+      check_range(data, at + i, at + i + n, p, x, found);
+      if (found.wrong == 0) return;
+      const std::lock_guard lock(mutex);
+      all.wrong += found.wrong;
+      if (all.first < 0 || found.first < all.first) all.first = found.first;
+    });
+  });
+  return all;
 }
 
 class HostRunner final : public PatternRunner {
@@ -234,33 +296,25 @@ Pattern make_pattern(DType type, PatternKind kind, int ranks) {
 void generate_on_host(void* to, size_t count, const Pattern& p, int rank, uint64_t first, int threads) {
   with_storage(p.type, [&]<class T>(std::type_identity<T>) {
     T* out = static_cast<T*>(to);
-    const uint64_t key = pattern::source_key(p, rank);
-    in_pieces(count, threads, [&](size_t, size_t begin, size_t end) {
-      if (p.kind == PatternKind::copy)
-        for (size_t i = begin; i < end; ++i) out[i] = pattern::copied_element<T>(key, first + i);
-      else
-        for (size_t i = begin; i < end; ++i)
-          out[i] = pattern::store<T>(pattern::contribution(p, rank, first + i));
+    generate_range(out, 0, std::min<size_t>(count, kPeriod), p, rank, first);
+    in_pieces(count, threads, [&](size_t begin, size_t end) {
+      by_period<T>(begin, end, [&](size_t i, size_t n) { std::memcpy(out + i, out, n * sizeof(T)); });
     });
   });
 }
 
 Found check_on_host(const void* data, size_t count, const Pattern& p, const Expect& expect, int threads) {
-  std::vector<Found> parts((count + kPiece - 1) / kPiece);
-  with_storage(p.type, [&]<class T>(std::type_identity<T>) {
-    const T* in = static_cast<const T*>(data);
-    in_pieces(count, threads, [&](size_t piece, size_t begin, size_t end) {
-      if (expect.kind == Expect::Kind::copied && p.kind == PatternKind::copy)
-        check_copied(in, begin, end, p, expect, parts[piece]);
-      else
-        check_range(in, begin, end, p, expect, parts[piece]);
-    });
-  });
+  // What is expected has the period within a source's block.
+  const size_t run = expect.kind == Expect::Kind::copied ? std::min<size_t>(count, expect.block) : count;
   Found all;
-  for (const Found& part : parts) {
-    if (all.first < 0) all.first = part.first;
-    all.wrong += part.wrong;
-  }
+  with_storage(p.type, [&]<class T>(std::type_identity<T>) {
+    for (size_t at = 0; at < count; at += run) {
+      const Found found =
+          check_run(static_cast<const T*>(data), at, std::min(run, count - at), p, expect, threads);
+      if (all.first < 0) all.first = found.first;
+      all.wrong += found.wrong;
+    }
+  });
   return all;
 }
 

@@ -80,6 +80,11 @@ struct Expect {
   uint64_t base = 0;
 };
 
+/// Data repeat after this many elements: the host then makes and compares all but the first period at the
+/// speed of memory. A prime, so that no block of a power of two, or of another usual size, lies a whole
+/// number of periods from where it belongs.
+inline constexpr uint64_t kPeriod = 65521;
+
 /// Outputs are filled with this before an iteration. As any of the types it is no value that a reduction here
 /// results in.
 inline constexpr unsigned char kPoison = 0x95;
@@ -141,7 +146,7 @@ TT_HD constexpr int64_t addition(const Pattern& p, Hashed h, int64_t c) noexcept
 /// What `rank` contributes to element e of a reduction, before rounding to the type (nothing is lost by
 /// that).
 TT_HD constexpr int64_t contribution(const Pattern& p, int rank, uint64_t e) noexcept {
-  const Hashed h{mix64(p.key, e)};
+  const Hashed h{mix64(p.key, e % kPeriod)};
   const uint32_t j = h.place(rank, p.ranks);
   switch (p.kind) {
     case PatternKind::sum:
@@ -169,7 +174,7 @@ TT_HD constexpr int64_t contribution(const Pattern& p, int rank, uint64_t e) noe
 
 /// The reduction's element e: the exact result, for avg the sum before it is divided.
 TT_HD constexpr int64_t reduced(const Pattern& p, uint64_t e) noexcept {
-  const Hashed h{mix64(p.key, e)};
+  const Hashed h{mix64(p.key, e % kPeriod)};
   switch (p.kind) {
     case PatternKind::sum:
       return signed_c(p, h) * p.weight_sum;
@@ -236,7 +241,7 @@ TT_HD constexpr uint64_t source_key(const Pattern& p, int rank) noexcept {
 }
 template <class T>
 TT_HD constexpr T copied_element(uint64_t key_of_source, uint64_t index) noexcept {
-  uint64_t bits = mix64(key_of_source, index) >> (64 - 8 * sizeof(T));
+  uint64_t bits = mix64(key_of_source, index % kPeriod) >> (64 - 8 * sizeof(T));
   constexpr uint64_t mask = exponent_mask<T>();
   if (mask != 0 && (bits & mask) == mask) bits ^= mask & ~(mask >> 1);
   return std::bit_cast<T>(static_cast<bits_t<T>>(bits));

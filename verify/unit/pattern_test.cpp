@@ -161,7 +161,7 @@ TEST_CASE("copied data is finite and differs by source, place and key") {
 }
 
 TEST_CASE("a check finds one wrong element, at the very end too, and NaN never passes") {
-  const size_t count = GENERATE(1, 3, 4097, 65536, 65537, 200001);
+  const size_t count = GENERATE(1, 3, 4097, 65521, 65522, 300001);
   const DType type = GENERATE(DType::uint8, DType::bf16, DType::f8e4m3, DType::f32, DType::int64, DType::f64);
   const size_t bytes = count * size_of(type);
   Pattern p = make_pattern(type, PatternKind::sum, 1);  // one rank: its input is the result
@@ -177,7 +177,12 @@ TEST_CASE("a check finds one wrong element, at the very end too, and NaN never p
   REQUIRE(found.wrong == 1);
   REQUIRE(found.first == static_cast<int64_t>(at));
 
+  data[0] ^= 1;  // the first period is no longer one to compare with
+  data[at * size_of(type)] ^= at == 0 ? 0 : 2;
+  REQUIRE(check_on_host(data.data(), count, p, expect, 2).wrong == (at == 0 ? 0 : 2));
+
   if (type == DType::f32) {
+    generate_on_host(data.data(), count, p, 0, 10, 2);
     const float nan = std::nanf("");
     std::memcpy(&data[at * 4], &nan, 4);
     REQUIRE(check_on_host(data.data(), count, p, expect, 2).wrong == 1);
