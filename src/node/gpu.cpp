@@ -203,6 +203,8 @@ void add_count(const Surroundings& around, Findings& out) {
   const int64_t on_bus = around.pci ? std::count_if(around.pci->begin(), around.pci->end(), is_gpu) : 0;
   if (!listed && !around.pci)
     out.add("gpu.count", Text::unknown(around.pci.why + "; " + around.gpus.why));
+  else if (!listed && on_bus > 0 && !around.container.empty())
+    out.add("gpu.count", Text::unknown("a container without the driver cannot tell: " + around.gpus.why));
   else
     out.add("gpu.count", Reading<int64_t>::of(listed ? with_driver : on_bus)).reason =
         "nothing to judge it by: no --expect, no other node";
@@ -232,7 +234,8 @@ void inspect_gpus(const Sysroot& root, const Surroundings& around, Findings& out
   (void)root;
   add_count(around, out);
   if (!around.gpus || around.gpus->gpus.empty()) {
-    if (around.has_gpus()) out.add("gpu.nvml", Text::unknown(around.gpus.why));
+    if (around.has_gpus())
+      out.add("gpu.nvml", Text::unknown(around.gpus ? "NVML lists no GPU" : around.gpus.why));
     return;
   }
   const auto& gpus = around.gpus->gpus;

@@ -29,8 +29,9 @@ void inspect_limits(const Sysroot& root, const Surroundings& around, Findings& o
                          "RDMA pins its buffers: `* - memlock unlimited` in /etc/security/limits.d, "
                          "LimitMEMLOCK=infinity in "
                          "slurmd.service, and restart them"));
-  // NCCL and MPI open some sockets and files per peer; 1,024 is what systems give by default.
-  const char* least = around.trains() ? "65536" : "1024";
+  // NCCL and MPI open some sockets and files per peer; 1,024 is what systems give by default: a few
+  // hundred peers use it up.
+  const char* least = around.trains() ? "4096" : "1024";
   Finding& files = out.add("limits.nofile", soft_limit(text, "Max open files", 1));
   judge(
       files,

@@ -42,7 +42,10 @@ std::map<std::string, std::string> recorded_versions(const Sysroot& root) {
 }  // namespace
 
 bool Surroundings::has_gpus() const {
-  return (gpus && !gpus->gpus.empty()) || (pci && std::any_of(pci->begin(), pci->end(), is_gpu));
+  // A container shows the host's PCI bus; the GPUs on it are this node's only when it was given the driver
+  // too.
+  const bool on_bus = pci && std::any_of(pci->begin(), pci->end(), is_gpu);
+  return (gpus && !gpus->gpus.empty()) || (on_bus && container.empty());
 }
 
 bool Surroundings::has_nvswitch() const {
