@@ -109,6 +109,21 @@ std::string series_line(const SeriesPoint& p) {
                      throttle.empty() ? "not throttled" : throttle);
 }
 
+/// What a soak held, and what held it down.
+std::string held_line(const Row& row) {
+  const std::string rate = rate_cell(row.metric(row.main_metric)->summary.median);
+  std::string line = fmt::format("held {:.1f} s: median {} TFLOPS", row.end_s - row.start_s, rate);
+  if (row.telemetry.empty()) return line + ", no telemetry";
+  for (const TelemetrySummary& seen : row.telemetry) {
+    std::string reasons;
+    for (const std::string& reason : seen.throttle) reasons += (reasons.empty() ? "" : ", ") + reason;
+    line += fmt::format("; rank {}: {} MHz, {} W (at most {}), {}", seen.rank, cell(seen.sm_MHz, 0),
+                        cell(seen.power_W, 0), cell(seen.power_max_W, 0),
+                        seen.throttled ? "LIMITED by " + reasons : std::string("not throttled"));
+  }
+  return line;
+}
+
 class GemmPerf final : public Tool {
  public:
   std::string name() const override { return "gemm_perf"; }
@@ -229,6 +244,7 @@ void GemmPerf::run(Session& session, Device& device) {
     const Row row = session.add(std::move(*outcome.row));
     session.say(table_line(row, problem));
     for (const SeriesPoint& point : row.series) session.say(series_line(point));
+    if (session.options().duration_s > 0) session.header(held_line(row), true);
     done_.emplace_back(problem, row);
   }
   if (done_.empty() && options_.plan.types.empty())

@@ -249,12 +249,12 @@ double CublasLtGemm::time_once(size_t candidate, const GemmOperands& x, void* c,
 }
 
 /// Round 1: every candidate once untimed and once timed. Round 2: the eight best and the library's first
-/// choice take turns, seven times; the least median wins. A rest of four times the time just spent keeps the
+/// choice take turns, seven times; the least median wins. A rest of twice the time just spent keeps the
 /// device away from its power limit, under which the order of the candidates would decide.
 void CublasLtGemm::tune(const GemmOperands& x, void* c, Stream& stream) {
   const cudaStream_t queue = native(stream);
   const auto rest = [](double us) {
-    std::this_thread::sleep_for(std::chrono::microseconds(static_cast<int64_t>(std::min(4 * us, 2e5))));
+    std::this_thread::sleep_for(std::chrono::microseconds(static_cast<int64_t>(std::min(2 * us, 2e5))));
   };
   timed_ = static_cast<int>(candidates_.size());
   if (timed_ == 1) return;
