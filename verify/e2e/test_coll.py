@@ -293,5 +293,52 @@ class Options(Coll):
                                    "alltoall/float/none/1024/out-of-place", "alltoall/float/none/2048/out-of-place"])
 
 
+class OneGpu(Coll):
+    """What one GPU can show: NCCL with one rank, and several ranks that share it over MPI."""
+
+    def setUp(self):
+        super().setUp()
+        tt.require_gpus(1)
+
+    def test_nccl_on_one_rank(self):
+        for args in ([], ["-m", "4"], ["-z", "1"], ["-z", "3"], ["-G", "5"], ["-G", "5", "-m", "3"], ["-R", "1"], ["-u", "1"],
+                     ["-C", "1"]):
+            with self.subTest(args=args):
+                r, record = self.measured("coll_perf", "--coll", "all", "--device", "cuda", "-b", "1K", "-e", "16M", "-f", "128",
+                                          "-n", "5", *args, ranks=None)
+                self.assertIn("nccl", record["versions"])
+                for row in record["rows"]:
+                    self.assertEqual(row["params"]["comm"], "nccl")
+                    self.assertEqual(row["verdict"], "pass", row["key"])
+
+    def test_symmetric_windows_work_or_are_skipped_with_the_reason(self):
+        r = tt.run("all_reduce_perf", "--device", "cuda", "-b", "1M", "-e", "1M", "-R", "2")
+        self.assertIn(r.rc, (0, 77), r)
+        if r.rc == 77:
+            self.assert_says(r, "-R 2")
+
+    def test_all_types_and_reductions(self):
+        _, record = self.measured("coll_perf", "--coll", "all", "--device", "cuda", "-d", "all", "-o", "all", "-b", "1004",
+                                  "-e", "1004", "-n", "2", ranks=None, timeout=300)
+        self.assertTrue(all(row["verification"]["wrong"] == 0 for row in record["rows"]))
+
+    def test_ranks_that_share_the_gpu_over_mpi(self):
+        _, record = self.measured("coll_perf", "--coll", "all", "--device", "cuda", "--comm", "mpi", "-d", "float,bf16,f8e5m2",
+                                  "-o", "all", "-b", "1004", "-e", "64K", "-f", "8", "-n", "2", ranks=3, timeout=300)
+        self.assertTrue(all(row["verification"]["wrong"] == 0 for row in record["rows"]))
+
+    def test_corruption_is_found_on_the_device(self):
+        _, record = self.measured("coll_perf", "--coll", "all_reduce,broadcast", "--device", "cuda", "-b", "1M", "-e", "1M", "-n",
+                                  "4", "--inject", "corrupt:rank=0", ranks=None, rc=4)
+        for row in record["rows"]:
+            self.assertEqual(row["verification"]["wrong"], 1, row["key"])
+            self.assertEqual(row["verification"]["first"]["offset"], (1 << 20) // 4 // 2)
+
+    def test_more_than_the_gpu_has(self):
+        r = tt.run("all_reduce_perf", "--device", "cuda", "-b", "1T", "-e", "1T")
+        self.assert_rc(r, 3)
+        self.assert_says(r, "1099511627776")
+
+
 if __name__ == "__main__":
     unittest.main()
