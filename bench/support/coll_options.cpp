@@ -97,6 +97,9 @@ void add_coll_options(OptionSet& set, CollOptions& o, bool fixed) {
               1000000000);
   set.add_bool("-S,--report_timestamps", o.timestamps, "end each line with the time of day");
   set.add_bool("-M,--memory", o.memory, "end with the memory taken");
+  set.add_flag(
+      "--show-algorithm", o.show_algorithm,
+      "end each line with the algorithm and protocol that NCCL's log names; writing the log takes time");
 }
 
 void check_coll_options(const CollOptions& o) {

@@ -27,7 +27,8 @@ struct CollOptions {
   bool timestamps = false;     // -S
   bool memory = false;         // -M
   bool per_iteration = false;  // -I
-  std::vector<int> scale;      // --scale; empty: all ranks only
+  bool show_algorithm = false;
+  std::vector<int> scale;  // --scale; empty: all ranks only
 };
 
 /// `fixed`: the executable's name says which operation it is, so there is no --coll.

@@ -91,6 +91,11 @@ void CollRun::print_settings() {
       fmt::format("time: {} over -n {} {}; see docs/coll_perf.md", words_of_average(options_.average),
                   options_.graph_launches > 0 ? options_.graph_launches : options_.sweep.iterations,
                   options_.graph_launches > 0 ? "launches of a graph" : "iterations"));
+  if (options_.show_algorithm) {
+    if (session_.world().rank() == 0) log_ = std::make_unique<NcclTuningLog>();  // NCCL's rank 0 writes it
+    session_.header("--show-algorithm: NCCL writes a log line for each operation, which takes time", true);
+    if (log_ && !log_->on()) session_.header("--show-algorithm: NCCL_DEBUG is set: its log is left as it is");
+  }
   if (options_.cpu_time) session_.header("-C: times are those that the host takes to launch", true);
   if (options_.blocking > 0)
     session_.header(fmt::format("-z {}: the host waits after each step", options_.blocking), true);
@@ -221,6 +226,10 @@ Row CollRun::measure(const CollSpec& spec, int ranks, Member* member) {
                       *member->runner);
     Stream& timed = cpu_time_stream_ ? *cpu_time_stream_ : *stream_;
     row = session_.measure(engine, timed, plan(), member->group);
+    if (options_.show_algorithm) {
+      const std::string algorithm = member->group->broadcast(log_ ? log_->last_algorithm() : "", 0);
+      row->params.emplace_back("algorithm", algorithm.empty() ? "-" : algorithm);
+    }
   }
   if (ranks != session_.world().size()) row = session_.share(std::move(row));
   rows_.push_back(session_.add(std::move(*row)));

@@ -9,6 +9,7 @@
 #include "bench/support/coll_options.h"
 #include "common/session.h"
 #include "src/comm/coll_engine.h"
+#include "src/comm/nccl_log.h"
 #include "src/device/device.h"
 
 namespace tt {
@@ -41,6 +42,7 @@ class CollRun {
   Device& device_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Stream> cpu_time_stream_;  // -C
+  std::unique_ptr<NcclTuningLog> log_;       // --show-algorithm, on rank 0
   std::vector<Row> rows_;
   Versions versions_;  // the communication library's
   bool versions_told_ = false;

@@ -51,6 +51,7 @@ std::string heads(const CollOptions& o, bool units) {
             : fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", "size", "count", "type", "redop", "root");
   line += half + half;
   if (o.timestamps) line += fmt::format("  {:>19}", units ? "%Y-%m-%d %H:%M:%S" : "timestamp");
+  if (o.show_algorithm) line += units ? "" : "  algorithm/protocol";
   return line;
 }
 
@@ -123,6 +124,11 @@ std::string coll_line(const CollOptions& o, const CollLine& line, int ranks, con
                   has_root(spec.op) ? spec.root : -1);
   text += half_line(o, out_of_place) + half_line(o, in_place);
   if (o.timestamps) text += fmt::format("  {:>19}", time_of_day);
+  if (o.show_algorithm) {
+    const std::string out = text_param(out_of_place, "algorithm"),
+                      in = in_place ? text_param(*in_place, "algorithm") : out;
+    text += "  " + (out == in ? out : out + " (in place " + in + ")");
+  }
   return text;
 }
 

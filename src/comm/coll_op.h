@@ -52,9 +52,13 @@ size_t size_bytes(Collective op, const CollCounts& counts, DType type) noexcept;
 
 /// busbw / algbw: with S bytes in t seconds each of n ranks must move at least factor * S bytes over its
 /// link.
-///   all_reduce                                                    2 (n-1)/n   (n-1)/n in, to be summed, and
-///   as much out all_gather, reduce_scatter, alltoall, gather, scatter         (n-1)/n     a rank's own block
-///   stays broadcast, reduce, sendrecv                                   1
+///
+/// all_reduce: 2 (n-1)/n, since (n-1)/n of S comes in to be summed and as much goes out summed.
+///
+/// all_gather, reduce_scatter, alltoall, gather, scatter: (n-1)/n, since a rank's own block stays.
+///
+/// broadcast, reduce, sendrecv: 1.
+///
 /// One rank has no bus: nullopt, never 0.
 std::optional<double> bus_factor(Collective op, int ranks) noexcept;
 

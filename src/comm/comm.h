@@ -73,9 +73,6 @@ class Comm {
   /// outlive (that of allocate() does). `symmetric`: `-R 2`, allocate()'s memory only. Collective. Throws
   /// SkippedError with the reason where it is not supported.
   virtual void register_memory(void* data, size_t bytes, bool symmetric) = 0;
-  /// The algorithm and protocol that the library took for the last collective, "Ring/LL"; "" when it does not
-  /// tell.
-  virtual std::string chosen_algorithm() const = 0;
 };
 
 /// wanted: "auto" (nccl for cuda, mpi for host), "nccl", "mpi". EnvironmentError when it cannot be had, with

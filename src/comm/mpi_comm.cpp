@@ -119,7 +119,6 @@ class MpiComm final : public Comm {
   void register_memory(void*, size_t, bool) override {
     throw SkippedError("-R: MPI has no registration of buffers; it needs --comm nccl");
   }
-  std::string chosen_algorithm() const override { return ""; }
 
  private:
   static constexpr int kTag = 77;
@@ -139,7 +138,9 @@ class MpiComm final : public Comm {
       auto* r = static_cast<char*>(recv);
       const bool in_recv = s >= r && s + send_bytes <= r + recv_bytes,
                  in_send = !in_recv && r >= s && r < s + send_bytes;
-      char* host = comm.scratch(kStaging, in_recv ? recv_bytes : in_send ? send_bytes : send_bytes + recv_bytes);
+      char* host = comm.scratch(kStaging, in_recv   ? recv_bytes
+                                          : in_send ? send_bytes
+                                                    : send_bytes + recv_bytes);
       in = in_recv ? host + (s - r) : host;
       out = in_recv ? host : in_send ? host + (r - s) : host + send_bytes;
       comm.device_.copy(const_cast<void*>(in), send, send_bytes, stream);

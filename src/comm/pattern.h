@@ -1,32 +1,22 @@
-// Data for collectives whose result every element tells apart: what each rank contributes, and what must come
-// out, each in O(1) per element, on host and device alike.
+// Data for collectives whose result every element tells apart: what each rank contributes and what must come
+// out, each in O(1) per element, on host and device alike. docs/method.md, "Collectives", derives it.
 //
-// Element e of a reduction. One 64-bit hash of (key, e) gives a rotation h, a factor c in 1 ... C and a sign.
-// With j = (rank + h) mod n, a rank contributes +-c w(j), and the sum is +-c W, W = w(0) + ... + w(n-1),
-// whatever h is: O(1). It is *exact in any order*, and so compared bit for bit, because all terms have one
-// sign and C W <= B, where every integer up to B is a value of the type (2^p for p bits of significand: float
-// 24, half 11, bfloat16 8, e4m3 4, e5m2 3). w(j) is 1 ... k (a hash of j) for j < M and 0 beyond; k and M are
-// the largest with 2 M k <= B, k <= 16, so C >= 2. Where k is 1 at least one w is 0. The weights therefore
-// differ, and the rotation gives each rank each weight: a contribution lost, taken twice, or put in the place
-// of another's changes the sum in a fixed share of the elements (verify/unit/pattern_test.cpp shows it for
-// every pair of ranks). A block at the wrong place, another iteration's or another size's data differ in c, h
-// and sign, since the key holds seed, size and iteration.
-//   avg     integers: the sum divided by n, towards zero, as NCCL does; so that this hides nothing the rank
-//   at j = 0 adds what
-//           takes the sum to a multiple of n (a lost 1 then shows) or one below it (a doubled 1 does).
-//           Floating point, n a power of two:
-//   exact, since 1/n is.
-//           Otherwise each term is multiplied by a rounded 1/n and rounded, and M terms are added: M + 2
-//           roundings of unit u = 1/B at most (one in reserve for a product that is rounded twice), all terms
-//           of one sign, so the relative error is below (1+u)^(M+2) - 1; M <= sqrt(B/2) - 1 and k = 2 keep it
-//           below the least contribution's share 1/W.
-//   mulsum  the input is c w(j) 2 / premul_scalar(rank): the sum is 2 c W; B/2 takes the place of B.
-//   prod    the rank at j = 0 gives +-c (c = 1 ... 4), those at 1 ... m give 2 (one of them perhaps -2), the
-//   rest 1:
-//           c 2^m is a value of every type, and so is every partial product.
-//   max     the rank at j = 0 has b(e), the others b - 1 - (0 ... K-1); min the same upwards.
-// Element e of a copy (all_gather, broadcast, ...) is 8 to 64 random bits of (key, source rank, index in the
-// source), with the exponent of floating-point types kept off infinity and NaN.
+// Element e of a reduction: one hash of (key, e) gives a rotation h, a factor c in 1 ... C and a sign. With
+// j = (rank + h) mod n a rank contributes +-c w(j); the sum is +-c W, W = w(0) + ... + w(n-1), whatever h is.
+// C W <= B, up to which the type has every integer: the sum is exact in any order and compared bit for bit.
+//
+// avg: as sum, then divided by n. Integers: the rank at j = 0 adds what takes the sum to a multiple of n, or
+// to one short of it, so that rounding hides nothing. Floating point: exact if n is a power of two, otherwise
+// within M + 2 roundings, M being how many ranks contribute to an element.
+//
+// mulsum: the input is c w(j) 2 / premul_scalar(rank); the sum is 2 c W, and B/2 takes the place of B.
+//
+// prod: the rank at j = 0 gives +-c (c = 1 ... 4), those at 1 ... m give +-2, the rest 1: +-c 2^m.
+//
+// max: the rank at j = 0 has b(e), the others b - 1 - (0 ... K-1); min the same upwards.
+//
+// Element e of a copy (all_gather, broadcast, ...) is random bits of (key, source rank, index in the source),
+// with the exponent of floating-point types kept off infinity and NaN.
 #pragma once
 
 #include <bit>

@@ -213,7 +213,7 @@ class Layout(Coll):
 
     def test_letters_that_change_how_it_is_measured(self):
         for args in (["-z", "1"], ["-z", "2"], ["-z", "3"], ["-C", "1"], ["-u", "3"], ["-m", "4"], ["-a", "0"], ["-a", "1"],
-                     ["-a", "2"], ["-u", "1", "-d", "bfloat16", "-m", "3", "-z", "1"]):
+                     ["-a", "2"], ["--show-algorithm"], ["-u", "1", "-d", "bfloat16", "-m", "3", "-z", "1"]):
             with self.subTest(args=args):
                 r, record = self.measured("coll_perf", "--coll", "all_reduce,all_gather", "-b", "4K", "-e", "4K", "-n", "3", *args)
                 self.assertEqual(len(r.table), 2)

@@ -163,10 +163,6 @@ class NcclComm final : public Comm {
       register_local(data, bytes);
   }
 
-  std::string chosen_algorithm() const override {
-    return "";
-  }  // NCCL has no call that tells: docs/coll_perf.md
-
  private:
   ncclDataType_t of(DType type) const {
     if (const auto t = nccl_type(type)) return *t;
