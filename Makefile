@@ -29,6 +29,8 @@ CXX := g++
 endif
 # One folder per kind of build, so that they do not overwrite each other.
 BUILD ?= build$(if $(filter 0,$(CUDA)),/nocuda)$(if $(SAN),/san)$(if $(DEBUG),/debug)
+# CUDA changes which libraries there are to load, not one line of the executables: builds with and without share objects.
+OBJ ?= $(if $(filter build build/nocuda,$(BUILD)),build/obj,$(BUILD)/obj)
 export CXX MPICXX CUDA CUDA_HOME DEPS_PREFIX
 
 .DEFAULT_GOAL := all
@@ -51,7 +53,7 @@ endif
 
 # ---- flags ----
 WARN := -Wall -Wextra -Werror
-OPT := $(if $(DEBUG),-O0,-O2) -g
+OPT := $(if $(DEBUG),-O0 -g,-O2 -g1)
 comma := ,
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 ifdef TSAN
@@ -75,7 +77,7 @@ CU_SRC := $(wildcard src/*/cuda/*.cu)
 HOSTMATH_SRC := $(if $(filter 1,$(HAVE_BLAS)),$(wildcard src/*/*_blas.cpp)) $(if $(filter 1,$(HAVE_DNNL)),$(wildcard src/*/*_dnnl.cpp))
 UNIT_SRC := $(wildcard verify/unit/*.cpp verify/reference/*.cpp)
 
-obj = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
+obj = $(patsubst %,$(OBJ)/%.o,$(basename $(1)))
 TOOLS := $(patsubst bench/%.cpp,$(BUILD)/%,$(TOOL_SRC))
 COLL_NAMES := all_reduce_perf all_gather_perf reduce_scatter_perf broadcast_perf reduce_perf alltoall_perf sendrecv_perf gather_perf scatter_perf
 COLL_LINKS := $(if $(wildcard bench/coll_perf.cpp),$(addprefix $(BUILD)/,$(COLL_NAMES)))
@@ -89,19 +91,24 @@ config:
 	@$(if $(strip $(CONFIG_MISSING)),echo "missing:$(CONFIG_MISSING) (make deps installs it or prints how)")
 
 # ---- rules ----
-$(BUILD)/obj/%.o: %.cpp $(BUILD)/config.mk VERSION
+# Compiled anew when the flags change, whichever configuration they came from.
+$(OBJ)/flags: FORCE
+	@mkdir -p $(@D); printf '%s\n' '$(CXX) $(subst ','\'',$(CXXFLAGS_ALL))' | cmp -s - $@ || printf '%s\n' '$(CXX) $(subst ','\'',$(CXXFLAGS_ALL))' > $@
+$(OBJ)/%.o: %.cpp $(OBJ)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(CXXFLAGS_ALL) $(EXTRA) -MMD -MP -c $< -o $@
-$(BUILD)/obj/%.o: %.cu $(BUILD)/config.mk VERSION
+$(OBJ)/%.o: %.cu $(OBJ)/flags $(BUILD)/config.mk
 	@mkdir -p $(@D)
 	$(NVCC_LAUNCHER) $(NVCC) $(NVCCFLAGS_ALL) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+# Tests are compiled more often than they run.
+$(call obj,$(UNIT_SRC)): OPT = $(if $(DEBUG),-O0 -g,-O1 -g1)
 $(call obj,$(CUDA_SRC)): EXTRA = $(CUDA_CFLAGS)
 $(call obj,$(wildcard src/*/*_blas.cpp)): EXTRA = $(BLAS_CFLAGS)
 
 $(BUILD)/libtt.a: $(call obj,$(COMMON_SRC) $(SRC_SRC) $(BENCH_SUPPORT_SRC))
 	@rm -f $@
 	ar rcs $@ $^
-$(TOOLS): $(BUILD)/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtt.a
+$(TOOLS): $(BUILD)/%: $(OBJ)/bench/%.o $(BUILD)/libtt.a
 	$(CXX) $(SANFLAGS) -fopenmp -o $@ $^ $(LIBS_ALL) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib'
 $(COLL_LINKS): $(BUILD)/coll_perf
 	ln -sf coll_perf $@
@@ -135,5 +142,5 @@ format:
 clean:
 	rm -rf build
 
--include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 endif
