@@ -23,7 +23,7 @@ struct MeasurePlan {
   bool check = true;
   double duration_s = 0;  // > 0: go on until this much time has been measured (soak), at least `iterations`
   double run_start = 0;   // monotonic, for Row::start_s
-  int64_t max_grouped = 50;  // at most this many iterations between two marks
+  int64_t max_grouped = 64;  // at most this many iterations between two marks
 };
 
 /// What the loop needs besides the engine. All references outlive the call.
@@ -64,7 +64,7 @@ void reduce_samples(Row& row, const std::vector<RankMarks>& marks, int64_t k, bo
 /// Pure: adds the metrics that follow from row's "time_us" through `rates`(seconds); see measure().
 void add_rates(Row& row, const std::function<std::vector<Rate>(double seconds)>& rates);
 
-/// Pure: how many steps of `seconds` each share a sample, so that its two marks stay below 1 % of it; at most
+/// Pure: how many steps of `seconds` each share a sample, so that its two marks stay below 0.5 % of it; at most
 /// `most`.
 int64_t steps_per_sample(double seconds, double mark_cost, int64_t most);
 

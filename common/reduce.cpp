@@ -119,7 +119,7 @@ int64_t steps_per_sample(double seconds, double mark_cost, int64_t most) {
   most = std::max<int64_t>(1, most);
   if (!(mark_cost > 0)) return 1;
   if (!(seconds > 0)) return most;
-  const double wanted = std::ceil(2 * mark_cost / (0.01 * seconds));
+  const double wanted = std::ceil(2 * mark_cost / (0.005 * seconds));
   return wanted >= static_cast<double>(most) ? most : std::max<int64_t>(1, static_cast<int64_t>(wanted));
 }
 

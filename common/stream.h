@@ -31,7 +31,7 @@ class Stream {
   virtual void delay(double seconds) = 0;
 
   /// Seconds that one mark itself takes out of the stream (host about 1e-7, cuda about 1.5e-6): the harness puts so
-  /// many iterations between two marks that this stays below one per cent.
+  /// many iterations between two marks that this stays below half a per cent.
   virtual double mark_cost() const = 0;
 };
 

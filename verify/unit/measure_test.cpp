@@ -285,7 +285,7 @@ TEST_CASE("a time of zero gives no rate rather than an infinite one", "[measure]
 
 TEST_CASE("so many steps share a sample that its marks stay below one per cent", "[measure]") {
   CHECK(steps_per_sample(1e-3, 1e-7, 50) == 1);
-  CHECK(steps_per_sample(1e-5, 1.5e-6, 50) == 30);
+  CHECK(steps_per_sample(1e-5, 1.5e-6, 100) == 60);
   CHECK(steps_per_sample(1e-6, 1.5e-6, 50) == 50);
   CHECK(steps_per_sample(0, 1.5e-6, 8) == 8);
   CHECK(steps_per_sample(1e-5, 0, 50) == 1);

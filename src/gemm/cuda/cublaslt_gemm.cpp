@@ -198,7 +198,7 @@ class CublasLtGemm final : public Gemm {
                          second_.get(), scalars_.at(scale_, 1), c, result_.get(), c, result_.get(),
                          &choice.algo, workspace_.data(), workspace_.bytes(), stream));
   }
-  double time_once(size_t candidate, const GemmOperands& x, void* c, cudaStream_t stream);
+  double time_run(size_t candidate, int count, const GemmOperands& x, void* c, cudaStream_t stream);
 
   GemmProblem problem_;
   GemmOptions options_;
@@ -239,18 +239,23 @@ void CublasLtGemm::ask_for_algorithms(int64_t workspace) {
   throw SkippedError(why);
 }
 
-double CublasLtGemm::time_once(size_t candidate, const GemmOperands& x, void* c, cudaStream_t stream) {
+/// Microseconds of one product among `count` back to back, the first of which is led in by one more: a
+/// product that starts on an idle device takes longer, by different amounts for different algorithms.
+double CublasLtGemm::time_run(size_t candidate, int count, const GemmOperands& x, void* c,
+                              cudaStream_t stream) {
   Event begin, end;
-  begin.record(stream);
   launch(candidates_[candidate], x, c, stream);
+  begin.record(stream);
+  for (int i = 0; i < count; ++i) launch(candidates_[candidate], x, c, stream);
   end.record(stream);
   TT_CUDA(cudaStreamSynchronize(stream));
-  return end.microseconds_since(begin);
+  return end.microseconds_since(begin) / count;
 }
 
-/// Round 1: every candidate once untimed and once timed. Round 2: the eight best and the library's first
-/// choice take turns, seven times; the least median wins. A rest of twice the time just spent keeps the
-/// device away from its power limit, under which the order of the candidates would decide.
+/// Round 1: every candidate in one run. Round 2: the eight best and the library's first choice take turns,
+/// seven times; the least median wins. A run is about 2 ms long, at least 2 and at most 20 products. A rest
+/// of twice the time just spent keeps the device away from its power limit, under which the order of the
+/// candidates would decide.
 void CublasLtGemm::tune(const GemmOperands& x, void* c, Stream& stream) {
   const cudaStream_t queue = native(stream);
   const auto rest = [](double us) {
@@ -259,13 +264,15 @@ void CublasLtGemm::tune(const GemmOperands& x, void* c, Stream& stream) {
   timed_ = static_cast<int>(candidates_.size());
   if (timed_ == 1) return;
 
+  int count = 2;
   std::vector<std::pair<double, size_t>> order;
   std::string refused;
   for (size_t i = 0; i < candidates_.size(); ++i) {
     try {
-      const double first = time_once(i, x, c, queue), second = time_once(i, x, c, queue);
-      order.emplace_back(second, i);
-      rest(first + second);
+      if (order.empty()) count = std::clamp(static_cast<int>(2000 / time_run(i, 2, x, c, queue)), 2, 20);
+      const double us = time_run(i, count, x, c, queue);
+      order.emplace_back(us, i);
+      rest(us * count);
     } catch (const LibraryError&
                  e) {  // the library offers some that it then does not run; device errors do not end here
       refused = e.what();
@@ -282,9 +289,9 @@ void CublasLtGemm::tune(const GemmOperands& x, void* c, Stream& stream) {
   std::vector<std::vector<double>> times(order.size());
   for (int turn = 0; turn < kTurns; ++turn) {
     for (size_t o = 0; o < order.size(); ++o) {
-      const double us = time_once(order[o].second, x, c, queue);
+      const double us = time_run(order[o].second, count, x, c, queue);
       times[o].push_back(us);
-      rest(us);
+      rest(us * count);
     }
   }
   double best = 0;
