@@ -22,6 +22,7 @@ class Engine {
 
   /// How many consecutive iterations' results are held at once. The harness times chunks of at most this many
   /// iterations and verifies after each chunk, outside the timed part.
+  /// (A soak goes round the slots for about a second and verifies those that are held then.)
   virtual int64_t slots() const { return 1; }
 
   /// Before a chunk: makes the results of iterations first .. first+count-1 wrong (poison), so that a step that writes

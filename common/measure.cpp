@@ -79,6 +79,7 @@ class Measurement {
   void warm_up();
   void measure_chunks();
   int64_t samples_in_chunk(int64_t left) const;
+  int64_t held(int64_t count) const { return std::min(count, slots_); }
   void run_chunk(int64_t samples, int64_t k, double delay, const TimedFaults* faults);
   void verify(int64_t first, int64_t count, bool timed);
   void keep_samples(int64_t samples);
@@ -107,11 +108,12 @@ class Measurement {
   double t0_ = 0, t1_ = 0;  // monotonic, of the timed part
 };
 
-/// One chunk: iterations next_ .. next_ + samples * k - 1.
+/// One chunk: iterations next_ .. next_ + samples * k - 1, of which the last held() keep their results.
 void Measurement::run_chunk(int64_t samples, int64_t k, double delay, const TimedFaults* faults) {
   const int64_t first = next_;
   next_ += samples * k;
-  engine_.prepare(stream_, first, samples * k);
+  const int64_t kept = held(samples * k);
+  engine_.prepare(stream_, next_ - kept, kept);
   {
     ActivityScope waiting(context_.progress, Activity::waiting);
     stream_.begin_marks(static_cast<size_t>(1 + 2 * samples));
@@ -172,13 +174,13 @@ void Measurement::warm_up() {
 }
 
 int64_t Measurement::samples_in_chunk(int64_t left) const {
-  int64_t most = std::max<int64_t>(1, slots_ / k_);
   if (plan_.duration_s > 0) {
-    const double fit = step_ > 0 ? kLongestChunk / (step_ * static_cast<double>(k_)) : 1e3;
-    most = std::min(most, static_cast<int64_t>(std::clamp(fit, 1.0, 1e3)));
-    return most;
+    // A soak goes round the slots: pauses for verification after each round would let the device cool and
+    // clock up.
+    const double fit = step_ > 0 ? kLongestChunk / (step_ * static_cast<double>(k_)) : 1e4;
+    return static_cast<int64_t>(std::clamp(fit, 1.0, 1e4));
   }
-  return std::min(most, left);
+  return std::min(std::max<int64_t>(1, slots_ / k_), left);
 }
 
 void Measurement::measure_chunks() {
@@ -194,15 +196,15 @@ void Measurement::measure_chunks() {
   bool more = plan_.iterations > 0;
   while (more) {
     const int64_t samples = samples_in_chunk(plan_.iterations - done);
-    const int64_t first = next_;
     run_chunk(samples, k_, delay, &faults_);
+    const int64_t first_held = next_ - held(samples * k_);
     t1_ = monotonic_seconds();
     if (faults_.corrupt && !corrupted_ && next_ > faults_.corrupt->iteration) {
-      engine_.corrupt(stream_, std::max(first, faults_.corrupt->iteration));
+      engine_.corrupt(stream_, std::max(first_held, faults_.corrupt->iteration));
       corrupted_ = true;
     }
     check_.total += samples * k_;
-    if (plan_.check) verify(first, samples * k_, true);
+    if (plan_.check) verify(first_held, next_ - first_held, true);
     keep_samples(samples);
     done += samples;
     more = done < plan_.iterations;

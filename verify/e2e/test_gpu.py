@@ -63,7 +63,7 @@ class Sharing(Gpu):
         result, doc = self.run_ok("all_reduce_perf", "--comm", "mpi", "-b", "8", "-e", "4M", "-f", "8", ranks=2, env=self.env)
         self.assertEqual(len(doc["ranks"]), 2)
         self.assertTrue(all(row["verification"]["wrong"] == 0 and row["verification"]["checked"] > 0 for row in doc["rows"]))
-        self.assert_says(result, "shared")
+        self.assert_says(result, "ranks 0 and 1 share GPU " + uuid())
 
     def test_every_operation_through_staging(self):
         for tool in ("all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv", "gather", "scatter"):
