@@ -85,8 +85,10 @@ class Rows(Gemm):
         _, record = self.rows(*HOST, "-d", "fp32", "--shapes", "128", "--duration", "2")
         row, = record["rows"]
         self.assertGreaterEqual(len(row["series"]), 1)
-        self.assertEqual(row["verification"]["checked"], row["verification"]["total"])
+        # What the last round of each second left behind is verified, and the record says how much that was.
         self.assertGreater(row["verification"]["checked"], 20)
+        self.assertLessEqual(row["verification"]["checked"], row["verification"]["total"])
+        self.assertEqual(row["verification"]["wrong"], 0)
 
     def test_ranks_share_the_cores(self):
         _, record = self.rows(*HOST, "-d", "fp32", "--shapes", "64", *QUICK, ranks=2)

@@ -64,6 +64,10 @@ class NcclComm final : public Comm {
     return nccl_type(type).has_value();
   }
   bool supports(ReduceOp op, DType type) const override {
+    // avg is a product too inside NCCL, which refuses products by a scalar for fp8 (seen with 2.28: "invalid
+    // argument").
+    const bool fp8 = type == DType::f8e4m3 || type == DType::f8e5m2;
+    if (fp8 && (op == ReduceOp::avg || op == ReduceOp::mulsum)) return false;
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 11, 0)
     if (op == ReduceOp::mulsum) return supports(type);
 #endif
