@@ -175,10 +175,10 @@ void Measurement::warm_up() {
 
 int64_t Measurement::samples_in_chunk(int64_t left) const {
   if (plan_.duration_s > 0) {
-    // A soak goes round the slots: pauses for verification after each round would let the device cool and
-    // clock up.
     const double fit = step_ > 0 ? kLongestChunk / (step_ * static_cast<double>(k_)) : 1e4;
-    return static_cast<int64_t>(std::clamp(fit, 1.0, 1e4));
+    // Pauses for verification after each round of the slots would let the device cool and clock up.
+    const double most = engine_.goes_round() ? 1e4 : static_cast<double>(slots_ / k_);
+    return static_cast<int64_t>(std::clamp(fit, 1.0, std::max(1.0, most)));
   }
   return std::min(std::max<int64_t>(1, slots_ / k_), left);
 }

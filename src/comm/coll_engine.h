@@ -75,6 +75,7 @@ class CollEngine final : public Engine {
   Row describe() const override;
   void step(Stream&, int64_t i) override;
   int64_t slots() const override;
+  bool goes_round() const override { return !spec_.in_place; }
   void prepare(Stream&, int64_t first, int64_t count) override;
   Check verify(Stream&, int64_t first, int64_t count) override;
   void corrupt(Stream&, int64_t i) override;

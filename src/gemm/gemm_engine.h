@@ -40,6 +40,7 @@ class GemmEngine final : public Engine {
   Row describe() const override;
   void step(Stream& stream, int64_t i) override;
   int64_t slots() const override { return sizing_.slots; }
+  bool goes_round() const override { return true; }
   void prepare(Stream& stream, int64_t first, int64_t count) override;
   Check verify(Stream& stream, int64_t first, int64_t count) override;
   void corrupt(Stream& stream, int64_t i) override;

@@ -51,12 +51,13 @@ class FakeEngine final : public Engine {
     return row;
   }
   void step(Stream&, int64_t i) override {
-    REQUIRE(i == next_++);  // without gaps
-    if (poisoned_.erase(i) == 0) REQUIRE(goes_round);  // a soak overwrites what it could not keep
+    REQUIRE(i == next_++);                        // without gaps
+    if (poisoned_.erase(i) == 0) REQUIRE(round);  // a soak overwrites what it could not keep
     fake_.now += seconds_of(i);
     made.insert(i);
   }
   int64_t slots() const override { return slot_count; }
+  bool goes_round() const override { return round; }
   void prepare(Stream&, int64_t first, int64_t count) override {
     REQUIRE(count <= slot_count);
     for (int64_t i = first; i < first + count; ++i) {
@@ -83,7 +84,7 @@ class FakeEngine final : public Engine {
 
   std::function<double(int64_t)> seconds_of = [](int64_t) { return 1e-3; };
   int64_t slot_count = 4;
-  bool is_collective = false, wrong_from_the_start = false, goes_round = false;
+  bool is_collective = false, wrong_from_the_start = false, round = false;
   std::set<int64_t> made, corrupted;
   std::vector<int64_t> verified;
 
@@ -430,7 +431,7 @@ TEST_CASE("an engine that throws ends the measurement with its own error", "[mea
 TEST_CASE("a soak goes on for its time, with a series and a bounded number of samples", "[measure]") {
   Bench b;
   b.plan.duration_s = 0.05;  // of real time: the loop's own clock
-  b.engine.goes_round = true;
+  b.engine.round = true;
   b.plan.iterations = 3;
   double extended = 0;
   const MeasureContext context{
@@ -451,6 +452,15 @@ TEST_CASE("a soak goes on for its time, with a series and a bounded number of sa
     CHECK(*p.rate == Approx(1000).epsilon(1e-3));
   }
   CHECK(iterations == row.check.total);
+}
+
+TEST_CASE("a soak of an engine that consumes its slots prepares and verifies every iteration", "[measure]") {
+  Bench b;
+  b.plan.duration_s = 0.02;
+  b.plan.iterations = 3;
+  const Row row = b.run();
+  CHECK(row.check.checked == row.check.total);
+  CHECK(row.check.wrong == 0);
 }
 
 TEST_CASE("a full store keeps samples spread evenly over the whole time", "[measure]") {
