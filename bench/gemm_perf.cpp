@@ -8,13 +8,13 @@
 #include <map>
 #include <thread>
 
+#include "bench/support/model_shape.h"
 #include "bench/support/tool.h"
 #include "common/quote.h"
 #include "common/size.h"
 #include "common/table.h"
 #include "src/device/sku.h"
 #include "src/gemm/gemm_engine.h"
-#include "src/gemm/model_shapes.h"
 #include "src/gemm/plan.h"
 
 namespace tt {
@@ -191,9 +191,10 @@ void GemmPerf::add_options(OptionSet& set) {
       "--tb", [&o](const std::string& text) { o.plan.tb = parse_bit("--tb", text); }, "",
       "1: B is stored [n,k]; the default is 1 for int8, fp8 and narrower, else 0");
   std::vector<std::string> models;
-  for (const ModelShape& model : model_shapes()) models.emplace_back(model.name);
+  for (const ModelConfig& preset : model_presets()) models.push_back(preset.name);
   set.add_custom(
-      "--model", [&o](const std::string& text) { o.plan.model = model_shape("--model", text).name; }, "",
+      "--model", [&o](const std::string& text) { o.plan.model = shape_of(preset_named("--model", text)); },
+      "",
       fmt::format("forward, dgrad and wgrad of every projection of a training step: {}",
                   fmt::join(models, ", ")));
   set.add_size("--tokens", o.plan.tokens, "tokens of that step on this rank: batch times sequence length", 1);
@@ -356,8 +357,8 @@ void GemmPerf::say_ratios(Session& session) const {
 
 /// With --model: all products of one training step together.
 void GemmPerf::say_step(Session& session) const {
-  if (options_.plan.model.empty()) return;
-  const ModelShape& model = model_shape("--model", options_.plan.model);
+  if (!options_.plan.model) return;
+  const ModelShape& model = *options_.plan.model;
   std::map<GemmKind, std::pair<double, double>> sums;  // seconds, operations
   std::map<GemmKind, size_t> rows;
   for (const auto& [p, row] : done_) {

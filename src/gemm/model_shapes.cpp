@@ -1,40 +1,6 @@
 #include "src/gemm/model_shapes.h"
 
-#include "common/error.h"
-#include "common/quote.h"
-
 namespace tt {
-
-const std::vector<ModelShape>& model_shapes() {
-  // hidden_size, intermediate_size, num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim,
-  // vocab_size
-  static const std::vector<ModelShape> models{
-      {"llama3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256,
-       "huggingface.co/meta-llama/Llama-3.2-1B config.json"},
-      {"llama2-7b", 4096, 11008, 32, 32, 32, 128, 32000,
-       "huggingface.co/meta-llama/Llama-2-7b-hf config.json"},
-      {"llama2-13b", 5120, 13824, 40, 40, 40, 128, 32000,
-       "huggingface.co/meta-llama/Llama-2-13b-hf config.json"},
-      {"llama2-70b", 8192, 28672, 80, 64, 8, 128, 32000,
-       "huggingface.co/meta-llama/Llama-2-70b-hf config.json"},
-      {"llama3.1-8b", 4096, 14336, 32, 32, 8, 128, 128256,
-       "huggingface.co/meta-llama/Llama-3.1-8B config.json"},
-      {"llama3.1-70b", 8192, 28672, 80, 64, 8, 128, 128256,
-       "huggingface.co/meta-llama/Llama-3.1-70B config.json"},
-      {"llama3.1-405b", 16384, 53248, 126, 128, 8, 128, 128256,
-       "huggingface.co/meta-llama/Llama-3.1-405B config.json"},
-  };
-  return models;
-}
-
-const ModelShape& model_shape(std::string_view option, std::string_view name) {
-  std::string accepted;
-  for (const ModelShape& model : model_shapes()) {
-    if (name == model.name) return model;
-    accepted += std::string(" ") + model.name;
-  }
-  throw UsageError(std::string(option) + ": unknown model " + in_quotes(name) + "; accepted:" + accepted);
-}
 
 std::vector<GemmProblem> model_problems(const ModelShape& model, int64_t tokens, GemmKind kind) {
   struct Projection {

@@ -1,24 +1,19 @@
-// The matrix products of a training step of the preset models.
+// The matrix products of a training step of a Llama model.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "src/gemm/gemm.h"
 
 namespace tt {
 
-/// Dimensions as in the model's Hugging Face config.json.
+/// Dimensions of a Llama model, named as in its Hugging Face config.json.
 struct ModelShape {
-  const char* name;
-  int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocabulary;
-  const char* source;
+  std::string name;
+  int64_t hidden = 0, intermediate = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, vocabulary = 0;
 };
-const std::vector<ModelShape>& model_shapes();
-/// UsageError naming `option`, the text and the accepted names.
-const ModelShape& model_shape(std::string_view option, std::string_view name);
 
 /// Forward, input gradient and weight gradient of q, k, v, o, gate, up, down (one layer) and lm_head for
 /// `tokens` tokens, in this order. X [tokens, in], W [out, in] (as PyTorch stores a Linear), Y = X W^T:

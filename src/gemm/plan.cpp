@@ -6,7 +6,6 @@
 #include "common/options.h"
 #include "common/quote.h"
 #include "common/size.h"
-#include "src/gemm/model_shapes.h"
 
 namespace tt {
 namespace {
@@ -66,9 +65,9 @@ void check_plan(const GemmPlanOptions& o) {
   if ((o.step || o.factor) && !has_sweep(o)) throw UsageError("-i and -f step from -b to -e; give these too");
   if (!o.shapes.empty() && has_sweep(o))
     throw UsageError("--shapes and -b/-e both say which sizes; give one of them");
-  if (!o.model.empty() && (!o.shapes.empty() || has_sweep(o)))
+  if (o.model && (!o.shapes.empty() || has_sweep(o)))
     throw UsageError("--model says which sizes; give neither --shapes nor -b/-e with it");
-  if (!o.model.empty() && (!o.ta.empty() || !o.tb.empty()))
+  if (o.model && (!o.ta.empty() || !o.tb.empty()))
     throw UsageError("--model says which layouts; give neither --ta nor --tb with it");
   for (bool cuda : {false, true})
     for (const GemmProblem& p : plan_problems(o, cuda)) check_problem(p);
@@ -88,9 +87,8 @@ std::vector<GemmKind> plan_kinds(const GemmPlanOptions& o, bool cuda) {
 std::vector<GemmProblem> plan_problems(const GemmPlanOptions& o, bool cuda) {
   std::vector<GemmProblem> problems;
   for (GemmKind kind : plan_kinds(o, cuda)) {
-    if (!o.model.empty()) {
-      for (GemmProblem& p : model_problems(model_shape("--model", o.model), o.tokens, kind))
-        problems.push_back(std::move(p));
+    if (o.model) {
+      for (GemmProblem& p : model_problems(*o.model, o.tokens, kind)) problems.push_back(std::move(p));
       continue;
     }
     const bool ta = o.ta == "1", tb = o.tb.empty() ? traits(kind).default_tb && !ta : o.tb == "1";

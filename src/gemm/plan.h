@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/gemm/gemm.h"
+#include "src/gemm/model_shapes.h"
 
 namespace tt {
 
@@ -16,7 +17,7 @@ struct GemmPlanOptions {
   std::optional<double> factor;     // -f; neither -i nor -f: 2
   std::vector<std::string> shapes;  // --shapes: "m,n,k" or "n", several parted by ';'
   std::string ta, tb;               // "0", "1"; "": the type's own layout
-  std::string model;
+  std::optional<ModelShape> model;  // --model
   int64_t tokens = 8192;
 };
 

@@ -37,13 +37,16 @@ struct ModelConfig {
 const std::vector<ModelConfig>& model_presets();
 /// The preset of this name, or null.
 const ModelConfig* find_preset(std::string_view name);
+/// The preset of this name; UsageError naming `option`, the text and the accepted names.
+const ModelConfig& preset_named(std::string_view option, std::string_view name);
 
 /// config.json's text. `file` is named in errors. EnvironmentError naming file, field and value for what is
 /// missing, malformed, inconsistent or not implemented (model_type other than llama, attention_bias,
 /// mlp_bias, hidden_act other than silu, rope types other than default and llama3, …). Old (rope_theta,
-/// rope_scaling with "type" or "rope_type") and new (rope_parameters) keys.
+/// rope_scaling with "type" or "rope_type") and new (rope_parameters) keys. Of fields that may be absent,
+/// the values are those of transformers' LlamaConfig.
 ModelConfig parse_model_config(const std::string& text, const std::string& file);
-/// The inverse, with the new keys, for --save-model.
+/// The inverse, for --save-model. Rope stands in both the new and the old keys, for readers of either.
 std::string model_config_text(const ModelConfig& config);
 
 /// cos and sin for positions 0 .. seq-1, as Ops::rope reads them: [seq, head_dim], computed in double.
