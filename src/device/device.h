@@ -52,6 +52,18 @@ class Buffer {
   bool pinned_host_ = false;
 };
 
+/// A point in a stream that other streams can wait for, and between two of which time can be read.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// Enqueues the point; forgets where it was before.
+  virtual void record(Stream& stream) = 0;
+  /// Enqueues: `stream` goes on when the recorded point has been passed.
+  virtual void hold(Stream& stream) = 0;
+  /// Seconds from `earlier` to this point; both are of one device and have been passed.
+  virtual double seconds_since(const Event& earlier) const = 0;
+};
+
 struct MemoryInfo {
   int64_t total = 0,
           available = 0;  // bytes; host: MemAvailable, or what the cgroup leaves, shared by this host's ranks
@@ -76,6 +88,7 @@ class Device {
   /// Host memory that the device can copy from and to without staging.
   virtual Buffer allocate_pinned(size_t bytes) = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
 
   /// Enqueue. Any direction (device, pinned or plain host memory).
   virtual void copy(void* to, const void* from, size_t bytes, Stream& stream) = 0;

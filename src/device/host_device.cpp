@@ -113,6 +113,10 @@ std::unique_ptr<Stream> HostDevice::make_stream() {
   return std::make_unique<HostStream>();
 }
 
+std::unique_ptr<Event> HostDevice::make_event() {
+  return std::make_unique<HostEvent>();
+}
+
 void HostDevice::copy(void* to, const void* from, size_t bytes, Stream&) {
   in_parts(bytes, threads_now(identity_.compute_units), [&](size_t begin, size_t count) {
     std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, count);

@@ -23,6 +23,7 @@ class HostDevice final : public Device {
   Buffer allocate(size_t bytes) override { return allocate_memory(bytes, false); }
   Buffer allocate_pinned(size_t bytes) override { return allocate_memory(bytes, true); }
   std::unique_ptr<Stream> make_stream() override;
+  std::unique_ptr<Event> make_event() override;
   void copy(void* to, const void* from, size_t bytes, Stream& stream) override;
   void set_bytes(void* to, int value, size_t bytes, Stream& stream) override;
   void fill_random(void* to, size_t count, DType type, Fill fill, uint64_t seed, uint64_t first_element,

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "common/clock.h"
-#include "src/device/device.h"
 
 namespace tt {
 namespace {
@@ -39,6 +38,14 @@ void HostStream::delay(double seconds) {
   const double end = monotonic_seconds() + seconds;
   while (monotonic_seconds() < end) {
   }
+}
+
+void HostEvent::record(Stream&) {
+  seconds_ = monotonic_seconds();
+}
+
+double HostEvent::seconds_since(const Event& earlier) const {
+  return seconds_ - dynamic_cast<const HostEvent&>(earlier).seconds_;
 }
 
 }  // namespace tt

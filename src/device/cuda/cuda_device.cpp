@@ -152,6 +152,11 @@ std::unique_ptr<Stream> CudaDevice::make_stream() {
   return std::make_unique<CudaStream>(index_, spin_);
 }
 
+std::unique_ptr<Event> CudaDevice::make_event() {
+  activate();
+  return std::make_unique<CudaDeviceEvent>();
+}
+
 void CudaDevice::copy(void* to, const void* from, size_t bytes, Stream& stream) {
   if (bytes == 0) return;
   TT_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)));

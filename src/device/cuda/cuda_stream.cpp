@@ -108,6 +108,20 @@ void CudaStream::delay(double seconds) {
   launch_spin(std::max(0.0, seconds - spin_.launch_s) * 1e9, spin_.nominal_rate, stream_.get());
 }
 
+void CudaDeviceEvent::record(Stream& stream) {
+  TT_CUDA(cudaEventRecord(event_.get(), native(stream)));
+}
+
+void CudaDeviceEvent::hold(Stream& stream) {
+  TT_CUDA(cudaStreamWaitEvent(native(stream), event_.get(), 0));
+}
+
+double CudaDeviceEvent::seconds_since(const Event& earlier) const {
+  float ms = 0;
+  TT_CUDA(cudaEventElapsedTime(&ms, dynamic_cast<const CudaDeviceEvent&>(earlier).event_.get(), event_.get()));
+  return static_cast<double>(ms) * 1e-3;
+}
+
 cudaStream_t native(Stream& stream) {
   auto* const cuda = dynamic_cast<CudaStream*>(&stream);
   if (!cuda) throw DeviceError("a stream of another device was given to CUDA");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/stream.h"
+#include "src/device/device.h"
 
 namespace tt {
 
@@ -61,6 +62,16 @@ class CudaStream final : public Stream {
   mutable size_t passed_ = 0;
   mutable std::vector<double> seconds_;  // by slot; NaN: not known yet
   mutable size_t resolved_ = 0;          // how many of order_ have their time
+};
+
+class CudaDeviceEvent final : public Event {
+ public:
+  void record(Stream& stream) override;
+  void hold(Stream& stream) override;
+  double seconds_since(const Event& earlier) const override;
+
+ private:
+  CudaEvent event_ = make_cuda_event();
 };
 
 /// The CUDA stream behind a Stream of a CUDA device. DeviceError for another device's stream.
