@@ -219,6 +219,11 @@ void Baseline::judge(Row& row, double min_ratio) const {
   if (!row.check.method.empty() && row.check.checked == 0) return fail("not verified");
   if (row.metrics.empty() && row.check.method.empty()) return fail("not measured: " + row.key);
 
+  for (const Gate& gate : row.gates)
+    if (!gate.pass())
+      return fail(fmt::format("{}: {:.6g}, {} {:.6g} is wanted", gate.what, gate.value,
+                              gate.at_most ? "at most" : "at least", gate.limit));
+
   const auto entries = row.comparable ? all_for(row) : std::vector<const BaselineEntry*>{};
   for (const BaselineEntry* e : entries) {
     const Metric* metric = row.metric(e->metric);
@@ -231,6 +236,7 @@ void Baseline::judge(Row& row, double min_ratio) const {
     const std::string why = !row.comparable ? "not comparable with a baseline" : "no baseline";
     row.verdict = row.check.checked > 0 ? Verdict::pass : Verdict::unknown;
     row.reason = row.check.checked > 0 ? "verified; " + why : why;
+    if (!row.gates.empty()) row.reason = fmt::format("{} gates held; ", row.gates.size()) + row.reason;
     return;
   }
   const BaselineResult& b = *row.baseline;

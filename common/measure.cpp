@@ -154,7 +154,11 @@ void Measurement::warm_up() {
   WarmupRule rule(plan_.warmup);
   std::vector<double> own, agreed;  // seconds of an iteration: this rank's, the maximum over ranks
   bool first = true;
-  do {
+  const auto more = [&] {
+    if (plan_.exact_warmup) return static_cast<int64_t>(own.size()) < *plan_.exact_warmup;
+    return own.empty() || !rule.done();
+  };
+  while (more()) {
     run_chunk(1, k_, 0, nullptr);
     own.push_back((chunk_.end[0] - chunk_.begin[0]) / static_cast<double>(k_));
     agreed.push_back(own.back());
@@ -165,10 +169,11 @@ void Measurement::warm_up() {
     // A result that is wrong from the start is found before time goes into measuring it.
     if (first && plan_.check) verify(next_ - k_, k_, false);
     first = false;
+    if (plan_.exact_warmup) continue;
     k_ = context_.group.all_max(
         steps_per_sample(step_, stream_.mark_cost(), std::min(plan_.max_grouped, slots_)));
-  } while (!rule.done());
-  if (!rule.stable()) row_.notes.push_back("warm-up not stable");
+  }
+  if (!plan_.exact_warmup && !rule.stable()) row_.notes.push_back("warm-up not stable");
   const double share = step_ > 0 ? 2 * stream_.mark_cost() / (static_cast<double>(k_) * step_) : 0;
   if (share > 0.02) row_.notes.push_back(fmt::format("marks: {:.0f} % of a sample", 100 * share));
 }

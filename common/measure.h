@@ -20,6 +20,8 @@ namespace tt {
 struct MeasurePlan {
   int64_t iterations = 20;  // samples of the distribution
   WarmupRule::Limits warmup;
+  /// Steps that each change what the next works on (training): exactly so many are not timed, and none shares a sample.
+  std::optional<int64_t> exact_warmup;
   bool check = true;
   double duration_s = 0;  // > 0: go on until this much time has been measured (soak), at least `iterations`
   double run_start = 0;   // monotonic, for Row::start_s

@@ -104,6 +104,21 @@ struct SeriesPoint {
   std::vector<std::string> throttle;
 };
 
+/// Something the tool itself holds the row to, besides a baseline: a loss, a scaling factor.
+struct Gate {
+  std::string name;  // "target_loss", "speedup_4"
+  double value = 0, limit = 0;
+  bool at_most = false;  // value <= limit is wanted; else value >= limit
+  std::string what;      // in words, without the figures
+  bool pass() const { return at_most ? value <= limit : value >= limit; }  // NaN does not pass
+};
+
+/// A figure over the steps of a run: the loss.
+struct Curve {
+  std::string name;
+  std::vector<double> values;  // by step, the first at 0
+};
+
 struct Row {
   std::string key;    // stable: "all_reduce/float/sum/1048576/out-of-place"
   std::string group;  // key without the size; gates have windows over `size` inside a group
@@ -119,7 +134,9 @@ struct Row {
   Check check;
   std::vector<TelemetrySummary> telemetry;  // one per rank that has a source, by rank order; may be empty
   std::vector<SeriesPoint> series;          // soaks (--duration) only
-  std::vector<std::string> notes;           // "throttled", "warm-up not stable", "cache-resident", ...
+  std::vector<Gate> gates;
+  std::vector<Curve> curves;
+  std::vector<std::string> notes;  // "throttled", "warm-up not stable", "cache-resident", ...
   bool comparable =
       true;  // false: no baseline and no limit applies (some layers only, cache-resident); a note says why
   bool judged = false;  // true: the tool has set the verdict itself (node_check); no baseline is asked

@@ -56,6 +56,16 @@ Summary summary_from(const Json& j) {
   return s;
 }
 
+Json json_of(const Gate& gate) {
+  return {{"name", gate.name},       {"value", gate.value}, {"limit", gate.limit},
+          {"at_most", gate.at_most}, {"pass", gate.pass()}, {"what", gate.what}};
+}
+
+Gate gate_from(const Json& j) {
+  return {j.at("name").get<std::string>(), number(j, "value"), number(j, "limit"),
+          j.at("at_most").get<bool>(), j.at("what").get<std::string>()};
+}
+
 Json json_of(const Value& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
 }
@@ -273,6 +283,8 @@ Json json_of(const Row& row) {
   j["verification"] = json_of(row.check);
   j["telemetry"] = local_list_of(row.telemetry);
   j["series"] = local_list_of(row.series);
+  if (!row.gates.empty()) j["gates"] = local_list_of(row.gates);
+  for (const Curve& curve : row.curves) j["curves"][curve.name] = curve.values;
   j["notes"] = row.notes;
   j["comparable"] = row.comparable;
   j["verdict"] = word_of(row.verdict);
@@ -305,6 +317,14 @@ Row row_from(const Json& j) {
   row.check = check_from(j.at("verification"));
   row.telemetry = list_from(j.at("telemetry"), telemetry_from);
   row.series = list_from(j.at("series"), point_from);
+  if (const auto gates = j.find("gates"); gates != j.end()) row.gates = list_from(*gates, gate_from);
+  if (const auto curves = j.find("curves"); curves != j.end())
+    for (const auto& [name, values] : curves->items()) {
+      Curve curve{name, {}};
+      for (const Json& v : values)
+        curve.values.push_back(v.is_null() ? std::numeric_limits<double>::quiet_NaN() : v.get<double>());
+      row.curves.push_back(std::move(curve));
+    }
   row.notes = j.at("notes").get<std::vector<std::string>>();
   row.comparable = j.at("comparable").get<bool>();
   row.verdict = verdict_from(j.at("verdict").get<std::string>());

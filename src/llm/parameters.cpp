@@ -250,6 +250,11 @@ void Parameters::refresh_copies() {
   spread();
 }
 
+Matrix Parameters::replicated() const {
+  if (sharded()) return {};
+  return Matrix::packed(copies_are_masters() ? master_.data() : copy_.data(), compute_, 1, layout_.count());
+}
+
 char* Parameters::frozen_bytes(int unit) const {
   return frozen_ ? frozen_.at(static_cast<size_t>(frozen_offset_[static_cast<size_t>(unit)])) : nullptr;
 }

@@ -96,7 +96,11 @@ class Parameters {
   /// when they are gathered next).
   void spread();
 
-  // ---- for loading and saving (param_io.h) ----
+  /// What every rank should hold alike: all copies that are computed with, with their padding. Empty under
+  /// fsdp.
+  Matrix replicated() const;
+
+  // ---- for loading and saving (weights.h) ----
   float* masters() const { return static_cast<float*>(master_.data()); }
   /// This rank's bytes of a unit's frozen part: all of it, or under fsdp the rank's n-th.
   char* frozen_bytes(int unit) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace tt {
@@ -161,6 +162,11 @@ StepResult Trainer::result(int64_t i) const {
   r.loss = fetched.loss / static_cast<double>(std::max<int64_t>(1, r.tokens));
   r.grad_norm = static_cast<double>(fetched.norm);
   return r;
+}
+
+void Trainer::poison(int64_t i) {
+  constexpr auto nan = std::numeric_limits<double>::quiet_NaN();
+  static_cast<Fetched*>(results_.data())[i % slots_] = {nan, static_cast<float>(nan)};
 }
 
 double Trainer::evaluate(int64_t i, SampleSource& data) {

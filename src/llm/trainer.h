@@ -73,6 +73,8 @@ class Trainer {
 
   /// Of one of the last `slots` steps; its work has ended.
   StepResult result(int64_t i) const;
+  /// Makes the result that will be of step i NaN until the step writes it.
+  void poison(int64_t i);
 
   int64_t global_batch() const { return options_.batch * context_.ranks() * options_.grad_accum; }
   int64_t tokens_per_step() const { return global_batch() * options_.seq; }
