@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "verify/reference/gemm.h"
+
 namespace tt::reference {
 namespace {
 
@@ -243,27 +245,15 @@ Doubles entropy(const Doubles& logits, int64_t rows, int64_t vocabulary) {
 }
 
 Doubles linear(const Doubles& x, const Doubles& w, int64_t rows, int64_t in, int64_t out) {
-  Doubles y = zeros(rows * out);
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t o = 0; o < out; ++o)
-      for (int64_t i = 0; i < in; ++i) at(y, r, o, out) += at(x, r, i, in) * at(w, o, i, in);
-  return y;
+  return gemm(x, w, rows, out, in, false, true);
 }
 
 Doubles linear_input_gradient(const Doubles& dy, const Doubles& w, int64_t rows, int64_t in, int64_t out) {
-  Doubles dx = zeros(rows * in);
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t o = 0; o < out; ++o)
-      for (int64_t i = 0; i < in; ++i) at(dx, r, i, in) += at(dy, r, o, out) * at(w, o, i, in);
-  return dx;
+  return gemm(dy, w, rows, in, out, false, false);
 }
 
 Doubles linear_weight_gradient(const Doubles& dy, const Doubles& x, int64_t rows, int64_t in, int64_t out) {
-  Doubles dw = zeros(out * in);
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t o = 0; o < out; ++o)
-      for (int64_t i = 0; i < in; ++i) at(dw, o, i, in) += at(dy, r, o, out) * at(x, r, i, in);
-  return dw;
+  return gemm(dy, x, out, in, rows, true, false);
 }
 
 void adamw_step(const AdamW& rule, Doubles& parameters, const Doubles& gradient, AdamWState& state) {
