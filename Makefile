@@ -34,6 +34,8 @@ OBJ ?= $(if $(filter build build/nocuda,$(BUILD)),build/obj,$(BUILD)/obj)
 export CXX MPICXX CUDA CUDA_HOME DEPS_PREFIX
 
 .DEFAULT_GOAL := all
+# A configuration that lacked something is forgotten: what was missing may have been installed since.
+$(shell grep -qs '^CONFIG_MISSING *:*= *[^ ]' $(BUILD)/config.mk && rm -f $(BUILD)/config.mk)
 ifeq ($(filter clean distclean help format,$(MAKECMDGOALS)),)
 include $(BUILD)/config.mk
 endif
