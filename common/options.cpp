@@ -300,6 +300,17 @@ void add_number(auto& impl, const std::string& names, const std::string& placeho
       [&value] { return fmt::format("{}", value); });
 }
 
+template <class Number>
+void add_optional(auto& impl, const std::string& names, const std::string& placeholder,
+                  std::optional<Number>& value, const std::string& help, Number min, Number max) {
+  impl.add_single(
+      names, placeholder, help,
+      [&value, min, max](const std::string& label, const std::string& text) {
+        value = parse_number<Number>(label, text, min, max);
+      },
+      [&value] { return value ? fmt::format("{}", *value) : std::string(); });
+}
+
 /// An int's range, whatever limits were asked for.
 int64_t clamp_to_int(int64_t limit) {
   return std::clamp<int64_t>(limit, std::numeric_limits<int>::min(), std::numeric_limits<int>::max());
@@ -319,6 +330,16 @@ void OptionSet::add_int(const std::string& names, int64_t& value, const std::str
 void OptionSet::add_double(const std::string& names, double& value, const std::string& help, double min,
                            double max, const std::string& placeholder) {
   add_number(*impl_, names, placeholder, value, help, min, max);
+}
+
+void OptionSet::add_int(const std::string& names, std::optional<int64_t>& value, const std::string& help,
+                        int64_t min, int64_t max, const std::string& placeholder) {
+  add_optional(*impl_, names, placeholder, value, help, min, max);
+}
+
+void OptionSet::add_double(const std::string& names, std::optional<double>& value, const std::string& help,
+                           double min, double max, const std::string& placeholder) {
+  add_optional(*impl_, names, placeholder, value, help, min, max);
 }
 
 void OptionSet::add_bool(const std::string& names, bool& value, const std::string& help) {

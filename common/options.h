@@ -29,6 +29,11 @@ class OptionSet {
                const std::string& placeholder = "N");
   void add_double(const std::string& names, double& value, const std::string& help, double min, double max,
                   const std::string& placeholder = "X");
+  /// Empty unless given.
+  void add_int(const std::string& names, std::optional<int64_t>& value, const std::string& help, int64_t min,
+               int64_t max, const std::string& placeholder = "N");
+  void add_double(const std::string& names, std::optional<double>& value, const std::string& help, double min,
+                  double max, const std::string& placeholder = "X");
   void add_bool(const std::string& names, bool& value,
                 const std::string& help);  // takes 0 or 1, as nccl-tests does
   void add_flag(const std::string& names, bool& value, const std::string& help);  // takes nothing
