@@ -65,6 +65,8 @@ Llama::Llama(const TrainContext& context, Parameters& parameters, const ModelCon
     shared_.norm1 = floats(n);
   }
   for (int64_t l = 0; l < sets; ++l) kept_.push_back(make_kept());
+  for (const LayerRefs& layer : refs.layers)
+    down_u_.push_back(matrix(n, projection(layer, Projection::down).stacked_rank));
 
   row_loss_ = floats(n);
   final_rstd_ = floats(n);
@@ -186,7 +188,7 @@ void Llama::feed_forward_half(int64_t l, Kept& k, const Matrix* out, const Micro
   projections_.forward(up, normed, rows(k.u[2], up.stacked_rank), gate_up, nullptr, place(batch, l));
   if (!out) return;
   context_.ops.swiglu(gate_up, activation, context_.compute);
-  projections_.forward(down, activation, rows(k.u[3], down.stacked_rank), *out, middle.data, place(batch, l));
+  projections_.forward(down, activation, rows(down_u_[static_cast<size_t>(l)], down.stacked_rank), *out, middle.data, place(batch, l));
 }
 
 // ---- loss ----
@@ -240,12 +242,13 @@ void Llama::layer_backward(int64_t l, const MicroBatch& batch) {
     attention_half(l, k, batch, options_.recompute == Recompute::layer);
     if (options_.recompute == Recompute::layer) feed_forward_half(l, k, nullptr, batch);
   }
-  feed_forward_backward(layer, k, place(batch, l));
+  feed_forward_backward(l, k, place(batch, l));
   attention_backward(layer, residual(l), k, place(batch, l));
 }
 
 /// gradient_: from the layer's output's to k.middle's.
-void Llama::feed_forward_backward(const LayerRefs& layer, Kept& k, const DropoutPlace& place) {
+void Llama::feed_forward_backward(int64_t l, Kept& k, const DropoutPlace& place) {
+  const LayerRefs& layer = refs_.layers[static_cast<size_t>(l)];
   const ProjectionRefs &up = projection(layer, Projection::gate_up),
                        &down = projection(layer, Projection::down);
   const Matrix middle = rows(k.middle, config_.hidden), normed = rows(normed_, config_.hidden);
@@ -255,7 +258,7 @@ void Llama::feed_forward_backward(const LayerRefs& layer, Kept& k, const Dropout
   const Matrix dy = rows(gradient_, config_.hidden), d_normed = rows(d_normed_, config_.hidden);
   projections_.input_gradient(down, dy, d_activation, place);
   context_.ops.swiglu_backward(d_activation, gate_up, d_gate_up, activation, context_.compute);
-  projections_.weight_gradients(down, activation, rows(k.u[3], down.stacked_rank), dy, place);
+  projections_.weight_gradients(down, activation, rows(down_u_[static_cast<size_t>(l)], down.stacked_rank), dy, place);
   projections_.input_gradient(up, d_gate_up, d_normed, place);
   norm(layer.norm2, middle, normed, k.norm2);
   projections_.weight_gradients(up, normed, rows(k.u[2], up.stacked_rank), d_gate_up, place);
@@ -327,6 +330,7 @@ Llama::Memory Llama::memory() const {
     for (const Buffer& b : k.u) add(m.activations, b);
   };
   for (const Kept& k : kept_) add_kept(k);
+  for (const Buffer& buffer : down_u_) add(m.activations, buffer);
   add_kept(shared_);
   for (const Buffer* b : {&rope_, &row_loss_, &logits_, &final_rstd_, &normed_, &activation_, &gradient_,
                           &d_normed_, &d_attention_, &d_qkv_, &d_gate_up_, &d_activation_})

@@ -70,7 +70,7 @@ class Llama {
   struct Kept {
     Buffer norm1, norm2;  // rstd, f32
     Buffer qkv, attention, lse, middle, gate_up;
-    std::array<Buffer, kProjections> u;
+    std::array<Buffer, kProjections - 1> u;  // x A^T of the projections but the last
   };
   Kept make_kept() const;
   Matrix rows(const Buffer& buffer, int64_t cols) const;
@@ -81,7 +81,7 @@ class Llama {
   void feed_forward_half(int64_t l, Kept& k, const Matrix* out, const MicroBatch& batch);
   void layer_backward(int64_t l, const MicroBatch& batch);
   void attention_backward(const LayerRefs& layer, const Matrix& x, Kept& k, const DropoutPlace& place);
-  void feed_forward_backward(const LayerRefs& layer, Kept& k, const DropoutPlace& place);
+  void feed_forward_backward(int64_t l, Kept& k, const DropoutPlace& place);
   void norm(BlockRef weight, const Matrix& x, const Matrix& y, Buffer& rstd);
   void norm_backward(BlockRef weight, const Matrix& dy, const Matrix& x, const Buffer& rstd, const Matrix& dx,
                      bool accumulate);
@@ -102,6 +102,7 @@ class Llama {
   std::vector<Buffer> residual_;  // layers + 1, [tokens, hidden]
   std::vector<Kept> kept_;        // one per layer, or one that all share (Recompute::layer)
   Kept shared_;                   // what is shared with Recompute::attention
+  std::vector<Buffer> down_u_;    // x A^T of each layer's last projection, which is never computed anew
   Buffer rope_, row_loss_, logits_, final_rstd_;
   Buffer normed_, activation_;  // [tokens, hidden], [tokens, intermediate]: the inputs of projections
   Buffer gradient_, d_normed_, d_attention_, d_qkv_, d_gate_up_, d_activation_;

@@ -94,11 +94,14 @@ MemoryPrediction predict_memory(const TrainOptions& o, int ranks, int64_t device
   const int64_t tokens = o.batch * o.seq, h = c.hidden, q = c.q_size(), qkv = q + 2 * c.kv_size(),
                 inner = c.intermediate;
   const auto ranks_of = stacked_ranks(refs);
-  int64_t stacked = 0, largest_rank = 0;
+  constexpr size_t kDown = static_cast<size_t>(Projection::down);
+  int64_t stacked = 0, largest_rank = 0, down_ranks = 0;
   for (const int64_t r : ranks_of) stacked += r, largest_rank = std::max(largest_rank, r);
+  stacked -= ranks_of[kDown];
+  for (const LayerRefs& layer : refs.layers) down_ranks += layer.projections[kDown].stacked_rank;
   const int64_t attention_set = tokens * 4 + tokens * (qkv + q) * width + o.batch * c.heads * o.seq * 4;
   const int64_t rest = tokens * 4 + tokens * (h + 2 * inner + stacked) * width;
-  m.activations = (c.layers + 1) * tokens * h * width;
+  m.activations = ((c.layers + 1) * h + down_ranks) * tokens * width;
   if (o.recompute == Recompute::layer)
     m.activations += attention_set + rest;
   else if (o.recompute == Recompute::attention)

@@ -1,18 +1,17 @@
 // The measuring loop, with a stream whose time is made up: known times in, known figures out.
 #include "common/measure.h"
 
-#include <mpi.h>
-
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <set>
 #include <stdexcept>
 
 #include "common/soak.h"
+#include "verify/unit/alone.h"
 #include "verify/unit/catch.h"
 
 using namespace tt;
+using tt::test::alone;
 
 namespace {
 
@@ -93,26 +92,6 @@ class FakeEngine final : public Engine {
   std::set<int64_t> poisoned_, prepared_;
   int64_t next_ = 0;
 };
-
-/// MPI as a world of one, for as long as the test binary runs.
-const Group& alone() {
-  static Progress progress;
-  static const Group* group = [] {
-    int up = 0;
-    MPI_Initialized(&up);
-    if (!up) {
-      int granted = 0;
-      MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &granted);
-      std::atexit([] {
-        int down = 0;
-        MPI_Finalized(&down);
-        if (!down) MPI_Finalize();
-      });
-    }
-    return new Group(MPI_COMM_SELF, progress);  // left to the end of the process, like MPI itself
-  }();
-  return *group;
-}
 
 struct Bench {
   FakeStream stream;
