@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/device/convert.h"
+#include "src/llm/hf_write.h"
 #include "src/llm/trainer.h"
 #include "verify/unit/alone.h"
 #include "verify/unit/llm_files.h"
@@ -270,4 +272,64 @@ TEST_CASE("hf_folder: theta is read from either place, and its absence is known 
   config["rope_scaling"]["type"] = "yarn";
   copy.put("config.json", config.dump());
   CHECK(has(error_of(copy.dir()), {"config.json", "yarn"}));
+}
+
+TEST_CASE("hf_folder: a trained model is written and read again", "[hf_folder][llm]") {
+  const KnownModel known(kFull);
+  OpsBench bench("host");
+  const HfFolder folder(known.model());
+  TrainOptions options = options_of(known, folder.config());
+  options.layout.train_all = true;
+  Trainer trainer(bench.device(), bench.ops(), nullptr, alone(), bench.stream(), options, 1);
+  fill_parameters(trainer.context(), trainer.parameters(), true, true, folder.fill(trainer.context()));
+  KnownSamples samples(known);
+  trainer.step(0, samples);
+  const Tree tree;
+  const std::string dir = tree.root() + "/out";
+  const auto write = [&](DType type, int64_t shard_bytes) {
+    write_hf_folder(trainer.context(), trainer.parameters(), folder.config(), dir, type, shard_bytes);
+  };
+  const auto check = [&](DType type) {
+    const HfFolder written(dir);
+    CHECK(written.warnings().empty());
+    CHECK(written.config().vocabulary == 256);
+    CHECK(written.config().rope.theta == folder.config().rope.theta);
+    for (const TrainedPlace& place : trained_places(trainer.parameters().layout())) {
+      const StoredTensor& stored = written.tensors().at(place.spec->name);
+      std::vector<float> expected = fetch(trainer.context(), trainer.parameters(), place, Quantity::master);
+      if (type == DType::bf16)
+        for (float& x : expected) x = to_float(to_bf16(x));
+      INFO(place.spec->name);
+      CHECK(stored.file->floats(place.spec->name) == expected);
+    }
+  };
+  SECTION("one file of f32") {
+    write(DType::f32, kShardBytes);
+    CHECK(names_in(dir) == std::vector<std::string>{"config.json", "model.safetensors"});
+    CHECK(has(read_text_file(dir + "/config.json"), {"\"dtype\": \"float32\""}));
+    check(DType::f32);
+  }
+  SECTION("shards of bf16") {
+    write(DType::bf16, 40000);
+    const auto names = names_in(dir);
+    REQUIRE(names.size() > 4);
+    CHECK(names[1] == "model-00001-of-0000" + std::to_string(names.size() - 2) + ".safetensors");
+    CHECK(has(read_text_file(dir + "/config.json"), {"\"dtype\": \"bfloat16\""}));
+    check(DType::bf16);
+    for (size_t i = 1; i + 1 < names.size(); ++i)
+      CHECK(std::filesystem::file_size(dir + "/" + names[i]) < 44000);
+    const auto index = nlohmann::json::parse(read_text_file(dir + "/model.safetensors.index.json"));
+    CHECK(index["metadata"]["total_size"] == 2 * folder.config().parameters());
+  }
+  SECTION("nothing is left of what could not be written") {
+    {
+      const SmallDisk disk(20000);
+      CHECK(has(message_of<EnvironmentError>([&] { write(DType::f32, kShardBytes); }),
+                {"cannot write", "model.safetensors", "File too large"}));
+    }
+    CHECK(names_in(tree.root()).empty());
+    tree.put("out/mine", "x");
+    CHECK(has(message_of<EnvironmentError>([&] { write(DType::f32, kShardBytes); }), {dir, "not empty"}));
+    CHECK(names_in(dir) == std::vector<std::string>{"mine"});
+  }
 }

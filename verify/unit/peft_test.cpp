@@ -4,10 +4,11 @@
 
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include "src/llm/hf_folder.h"
 #include "src/llm/peft_config.h"
-#include "src/llm/peft_targets.h"
+#include "src/llm/peft_write.h"
 #include "src/llm/trainer.h"
 #include "verify/unit/alone.h"
 #include "verify/unit/llm_files.h"
@@ -309,8 +310,7 @@ TEST_CASE("peft: regular expressions cannot take for ever", "[peft]") {
   refused(std::string(3000, 'a'));
   refused("(.{0,1000}){0,1000}z");
   refused("a{99999999999999999999}");
-  for (const char* expression :
-       {"(", "[", "*a", "(?P<x>q_proj)", "(?<=x)q_proj", "(?i)q_proj", "\\Zq"})
+  for (const char* expression : {"(", "[", "*a", "(?P<x>q_proj)", "(?<=x)q_proj", "(?i)q_proj", "\\Zq"})
     CHECK(has(error_of({{"target_modules", expression}}),
               {"\"target_modules\"", "malformed or not implemented"}));
   std::string deep = "q_proj";
@@ -360,4 +360,75 @@ TEST_CASE("peft: adapters without files", "[peft]") {
   CHECK(has(refused({4, 8, false, 0, {}}), {"--lora-targets"}));
   CHECK(has(refused({0, 8, false, 0, {"q_proj"}}), {"--lora-rank: 0"}));
   CHECK(has(refused({4, 8, false, 1, {"q_proj"}}), {"--lora-dropout: 1"}));
+}
+
+TEST_CASE("peft: a written adapter has the keys, shapes and settings of PEFT's own", "[peft][llm]") {
+  const std::string name = GENERATE(as<std::string>{}, "llama3-tiny-lora", "llama31-tiny-ropescaled-lora");
+  const KnownModel known(name);
+  OpsBench bench("host");
+  const HfFolder folder(known.model());
+  const Adapter adapter = read_adapter(known.adapter(), folder.config());
+  Trainer trainer(bench.device(), bench.ops(), nullptr, alone(), bench.stream(),
+                  options_of(known, folder.config(), adapter), 1);
+  fill_parameters(trainer.context(), trainer.parameters(), false, true, folder.fill(trainer.context()));
+  fill_parameters(trainer.context(), trainer.parameters(), true, false, adapter.fill(trainer.context()));
+  const Tree tree;
+  const std::string dir = tree.root() + "/out";
+  const auto write = [&] {
+    write_adapter(trainer.context(), trainer.parameters(), folder.config(), adapter, dir, "the/base");
+  };
+  write();
+  CHECK(names_in(dir) == std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors"});
+  const SafetensorsFile own(known.adapter() + "/adapter_model.safetensors"),
+      written(dir + "/adapter_model.safetensors");
+  REQUIRE(written.tensors().size() == own.tensors().size());
+  for (const TensorInfo& tensor : own.tensors()) {
+    INFO(tensor.name);
+    CHECK(written.at(tensor.name).dtype == "F32");
+    CHECK(written.at(tensor.name).shape == tensor.shape);
+    CHECK(written.bytes(written.at(tensor.name)) == own.bytes(tensor));
+  }
+  const auto settings = nlohmann::json::parse(read_text_file(dir + "/adapter_config.json"));
+  const auto theirs = nlohmann::json::parse(read_text_file(known.adapter() + "/adapter_config.json"));
+  for (const auto& [key, value] : settings.items()) {
+    INFO(key);
+    REQUIRE(theirs.contains(key));
+    if (key == "target_modules")
+      CHECK(value.get<std::set<std::string>>() == theirs[key].get<std::set<std::string>>());
+    else if (key == "base_model_name_or_path")
+      CHECK(value == "the/base");
+    else if (key != "task_type")
+      CHECK(value == theirs[key]);
+  }
+  CHECK(read_adapter(dir, folder.config()).summary() == adapter.summary());
+  CHECK(has(message_of<EnvironmentError>(write), {dir, "not empty"}));
+}
+
+TEST_CASE("peft: settings that differ from module to module survive writing and reading", "[peft]") {
+  const auto check = [](const Adapter& adapter) {
+    const Adapter again = parse_adapter_config(adapter_config_text(adapter, "x"), "F", 12);
+    CHECK(again.warnings.empty());
+    CHECK(again.rslora == adapter.rslora);
+    CHECK(again.dropout == adapter.dropout);
+    CHECK(again.alpha == adapter.alpha);
+    for (size_t l = 0; l < 12; ++l)
+      for (int i = 0; i < kLinears; ++i) {
+        const auto linear = static_cast<Linear>(i);
+        CHECK(rank_of(again, l, linear) == rank_of(adapter, l, linear));
+        CHECK(scale_of(again, l, linear) == scale_of(adapter, l, linear));
+      }
+  };
+  check(parse({{"rank_pattern", {{"layers.1.mlp.up_proj", 3}, {".*v_proj", 7}}},
+               {"alpha_pattern", {{"layers.(2|11).*", 2.5}}},
+               {"use_rslora", true},
+               {"lora_dropout", 0.125}},
+              12));
+  check(parse({{"target_modules", {"q_proj", "layers.1.mlp.up_proj"}},
+               {"exclude_modules", {"layers.11.self_attn.q_proj"}}},
+              12));
+  check(make_adapter({5, 7, true, 0, {"attention"}}, [] {
+    ModelConfig c = tiny();
+    c.layers = 12;
+    return c;
+  }()));
 }

@@ -5,7 +5,9 @@
 
 #include "common/error.h"
 #include "src/device/convert.h"
+#include "src/llm/safetensors_write.h"
 #include "verify/unit/catch.h"
+#include "verify/unit/llm_files.h"
 #include "verify/unit/node_files.h"
 #include "verify/unit/safetensors_bytes.h"
 
@@ -214,5 +216,116 @@ TEST_CASE("safetensors: damaged files are refused, naming file and tensor", "[sa
               {"/tmp", "not a regular file"}));
     CHECK(
         has(message_of<EnvironmentError>([] { SafetensorsFile file("/dev/zero"); }), {"not a regular file"}));
+  }
+}
+
+TEST_CASE("safetensors: what is written is read again", "[safetensors]") {
+  const Tree tree;
+  const std::string path = tree.root() + "/out.safetensors";
+  std::vector<float> values(300000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i)) * 3;
+  SafetensorsWriter writer(path, {{"a \"quoted\"", DType::f32, {3, 5}},
+                                  {"none", DType::f32, {0, 4}},
+                                  {"odd", DType::bf16, {3}},
+                                  {"large", DType::bf16, {2, 140000}},
+                                  {"half", DType::f16, {1}},
+                                  {"scalar", DType::f32, {}}});
+  const std::span<const float> all(values);
+  writer.append(all.first(7));
+  writer.append(all.subspan(7, 2000));  // over the ends of several tensors
+  CHECK_FALSE(std::filesystem::exists(path));
+  writer.append(all.subspan(2007, 15 + 3 + 280000 + 1 + 1 - 2007));
+  CHECK_THROWS_AS(writer.append(all.first(1)), std::logic_error);
+  writer.finish();
+  CHECK(names_in(tree.root()) == std::vector<std::string>{"out.safetensors"});
+
+  const SafetensorsFile file(path);
+  CHECK(file.floats("a \"quoted\"") == std::vector<float>(values.begin(), values.begin() + 15));
+  CHECK(file.at("none").shape == std::vector<int64_t>{0, 4});
+  CHECK(file.at("scalar").shape.empty());
+  CHECK(file.floats("scalar").at(0) == values[280019]);
+  CHECK(file.floats("half").at(0) == to_float(to_f16(values[280018])));
+  const std::vector<float> large = file.floats("large");
+  for (size_t i = 0; i < large.size(); ++i)
+    if (large[i] != to_float(to_bf16(values[18 + i]))) FAIL("element " << i);
+  const std::string text = read_text_file(path);
+  uint64_t length = 0;
+  std::memcpy(&length, text.data(), sizeof(length));
+  CHECK(length % 8 == 0);
+  CHECK(has(text.substr(8, length), {"{\"__metadata__\":{\"format\":\"pt\"}"}));
+}
+
+TEST_CASE("safetensors: a file appears whole or not at all", "[safetensors]") {
+  const Tree tree;
+  const std::string path = tree.root() + "/out.safetensors";
+  const std::vector<float> values(1000, 1.0f);
+  tree.put("out.safetensors", "before");
+  SECTION("given up") {
+    SafetensorsWriter writer(path, {{"x", DType::f32, {1000}}});
+    writer.append(std::span(values).first(999));
+    CHECK_THROWS_AS(writer.finish(), std::logic_error);
+  }
+  SECTION("disk full") {
+    SafetensorsWriter writer(path, {{"x", DType::f32, {1000}}});
+    const SmallDisk disk(1000);
+    CHECK(has(message_of<EnvironmentError>([&] { writer.append(values); }),
+              {"cannot write " + path, "write", "File too large"}));
+  }
+  CHECK(names_in(tree.root()) == std::vector<std::string>{"out.safetensors"});
+  CHECK(read_text_file(path) == "before");
+  for (const std::string bad : {"/nowhere/x.safetensors", "/proc/x.safetensors"})
+    CHECK(has(message_of<EnvironmentError>([&] { SafetensorsWriter(bad, {}); }),
+              {"cannot write " + bad, "open"}));
+  CHECK_THROWS_AS(SafetensorsWriter(path, {{"x", DType::f32, {1}}, {"x", DType::f32, {1}}}),
+                  std::invalid_argument);
+  CHECK_THROWS_AS(SafetensorsWriter(path, {{"x", DType::int8, {1}}}), std::invalid_argument);
+}
+
+TEST_CASE("output folder: appears whole or not at all", "[safetensors]") {
+  const Tree tree;
+  const std::string dir = tree.root() + "/out";
+  SECTION("published") {
+    CHECK_NOTHROW(check_output_folder("--save-model", dir + "/"));
+    OutputFolder folder(dir + "/");
+    OutputFile file(folder.path_of("x"));
+    file.write("text");
+    file.publish();
+    CHECK_FALSE(std::filesystem::exists(dir));
+    folder.publish();
+    CHECK(read_text_file(dir + "/x") == "text");
+    CHECK(names_in(tree.root()) == std::vector<std::string>{"out"});
+  }
+  SECTION("into an empty folder") {
+    std::filesystem::create_directory(dir);
+    CHECK_NOTHROW(check_output_folder("--save-model", dir));
+    OutputFolder folder(dir);
+    OutputFile(folder.path_of("x")).publish();
+    folder.publish();
+    CHECK(names_in(dir) == std::vector<std::string>{"x"});
+  }
+  SECTION("given up") {
+    {
+      OutputFolder folder(dir);
+      OutputFile(folder.path_of("x")).publish();
+    }
+    CHECK(names_in(tree.root()).empty());
+  }
+  SECTION("something came between") {
+    OutputFolder folder(dir);
+    tree.put("out/y", "other");
+    CHECK(has(message_of<EnvironmentError>([&] { folder.publish(); }), {"cannot write " + dir, "rename"}));
+  }
+  SECTION("refused early") {
+    const auto refused = [](const std::string& path) {
+      return message_of<UsageError>([&] { check_output_folder("--save-model", path); });
+    };
+    tree.put("full/x", "");
+    CHECK(has(refused(tree.root() + "/full"), {"--save-model", "not empty", "accepted"}));
+    CHECK(has(message_of<EnvironmentError>([&] { OutputFolder(tree.root() + "/full"); }), {"not empty"}));
+    CHECK(has(refused(tree.root() + "/full/x"), {"--save-model", "is there and no folder"}));
+    CHECK(has(refused("/nowhere/out"), {"--save-model", "/nowhere/out", "No such file"}));
+    CHECK(has(refused("/proc/out"), {"--save-model", "/proc/out"}));
+    CHECK(has(refused(""), {"--save-model"}));
+    CHECK(names_in(tree.root()) == std::vector<std::string>{"full"});
   }
 }
