@@ -185,6 +185,10 @@ class Targets {
   bool means(const std::string& path) const {
     return (all_linear_ || selection_.matches(path)) && !(exclude_ && exclude_->matches(path));
   }
+  /// The same with layers_to_transform, which does not bind modules that are listed by their whole path.
+  bool means(const std::string& path, bool layer_chosen) const {
+    return means(path) && (layer_chosen || selection_.names(path));
+  }
   /// Names in lists that mean nothing.
   void warn(const JsonFields& f, const std::vector<std::string>& paths,
             std::vector<std::string>& warnings) const {
@@ -244,7 +248,7 @@ Adapter parse_adapter_config(const std::string& text, const std::string& file, i
     for (size_t i = 0; i < kLinears; ++i) {
       const std::string path = module_path(l, static_cast<Linear>(i));
       paths.push_back(path);
-      if (!chosen[static_cast<size_t>(l)] || !targets.means(path)) continue;
+      if (!targets.means(path, chosen[static_cast<size_t>(l)])) continue;
       const int64_t rank = ranks.value_or(path, general_rank);
       const double alpha = alphas.value_or(path, general_alpha);
       adapter.alpha[static_cast<size_t>(l)][i] = alpha;

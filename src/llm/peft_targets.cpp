@@ -121,6 +121,10 @@ bool ModuleSelection::matches(const std::string& path) const {
                      [&](const std::string& name) { return name_means(name, path); });
 }
 
+bool ModuleSelection::names(const std::string& path) const {
+  return std::find(names_.begin(), names_.end(), path) != names_.end();
+}
+
 std::vector<std::string> ModuleSelection::names_without(const std::vector<std::string>& paths) const {
   std::vector<std::string> names;
   for (const std::string& name : names_)

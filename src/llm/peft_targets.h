@@ -50,7 +50,8 @@ class ModuleSelection {
   explicit ModuleSelection(std::vector<std::string> names) : names_(std::move(names)) {}
   explicit ModuleSelection(Pattern pattern) : pattern_(std::move(pattern)) {}
   bool matches(const std::string& path) const;
-  bool is_list() const { return !pattern_; }
+  /// The path itself is in the list.
+  bool names(const std::string& path) const;
   /// Those that mean none of the modules.
   std::vector<std::string> names_without(const std::vector<std::string>& paths) const;
 

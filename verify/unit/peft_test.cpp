@@ -274,9 +274,8 @@ TEST_CASE("peft: target modules", "[peft]") {
   CHECK(on({{"target_modules", {"q_proj"}}, {"layers_to_transform", {1}}, {"layers_pattern", "layers"}}) ==
         "1q");
   CHECK(on({{"target_modules", {"q_proj"}}, {"layers_to_transform", Fields::array()}}) == "0q 1q 2q");
-  CHECK(on({{"target_modules", "all-linear"},
-            {"exclude_modules", ".*mlp.*"},
-            {"exclude_modules", ".*mlp.*"}}) == "0q 0k 0v 0o 1q 1k 1v 1o 2q 2k 2v 2o");
+  CHECK(on({{"target_modules", "all-linear"}, {"exclude_modules", ".*mlp.*"}}) ==
+        "0q 0k 0v 0o 1q 1k 1v 1o 2q 2k 2v 2o");
   CHECK(on({{"target_modules", {"q_proj", "o_proj"}}, {"exclude_modules", {"layers.1.self_attn.o_proj"}}}) ==
         "0q 0o 1q 2q 2o");
   CHECK(has(error_of({{"target_modules", {"q_proj"}}, {"layers_to_transform", {1}}, {"layers_pattern", "h"}}),
