@@ -87,7 +87,7 @@ To converted(From x) {
 template <class To, class From>
 void convert_bytes(const char* from, char* to, int64_t count) {
   if constexpr (std::is_same_v<To, From>) {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(To));
+    if (count > 0) std::memcpy(to, from, static_cast<size_t>(count) * sizeof(To));
   } else {
     for (int64_t i = 0; i < count; ++i) {
       From x;

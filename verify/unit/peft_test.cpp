@@ -274,6 +274,9 @@ TEST_CASE("peft: target modules", "[peft]") {
   CHECK(on({{"target_modules", {"q_proj"}}, {"layers_to_transform", {1}}, {"layers_pattern", "layers"}}) ==
         "1q");
   CHECK(on({{"target_modules", {"q_proj"}}, {"layers_to_transform", Fields::array()}}) == "0q 1q 2q");
+  // A whole path is not bound to the layers.
+  CHECK(on({{"target_modules", {"q_proj", "model.layers.2.mlp.up_proj", "layers.2.self_attn.o_proj"}},
+            {"layers_to_transform", 0}}) == "0q 2u");
   CHECK(on({{"target_modules", "all-linear"}, {"exclude_modules", ".*mlp.*"}}) ==
         "0q 0k 0v 0o 1q 1k 1v 1o 2q 2k 2v 2o");
   CHECK(on({{"target_modules", {"q_proj", "o_proj"}}, {"exclude_modules", {"layers.1.self_attn.o_proj"}}}) ==
