@@ -1,4 +1,5 @@
-// Hugging Face folders: the fixtures train as transformers trained them, and damaged folders are refused.
+// Hugging Face folders: every form of the same model trains alike, damaged folders are refused, and what is
+// written can be read.
 #include "src/llm/hf_folder.h"
 
 #include <algorithm>
@@ -6,45 +7,16 @@
 
 #include "src/device/convert.h"
 #include "src/llm/hf_write.h"
-#include "src/llm/trainer.h"
-#include "verify/unit/alone.h"
-#include "verify/unit/llm_files.h"
-#include "verify/unit/llm_fixture.h"
+#include "verify/unit/known_run.h"
 
 using namespace tt;
 using namespace tt::test;
 
 namespace {
 
-TrainOptions options_of(const KnownModel& known, const ModelConfig& config) {
-  const auto& adamw = known.facts.at("optimizer");
-  TrainOptions o;
-  o.model = config;
-  o.batch = known.facts.at("batch"), o.seq = known.facts.at("seq"),
-  o.grad_accum = known.facts.at("grad_accum");
-  o.steps = known.facts.at("steps");
-  o.optimizer.lr = adamw.at("lr"), o.optimizer.eps = adamw.at("eps");
-  o.optimizer.beta1 = adamw.at("betas")[0], o.optimizer.beta2 = adamw.at("betas")[1];
-  o.optimizer.weight_decay = adamw.at("weight_decay");
-  o.optimizer.clip = 0;
-  return o;
-}
-
 std::vector<double> losses_of(OpsBench& bench, const std::string& dir, const KnownModel& known,
                               int64_t steps) {
-  const HfFolder folder(dir);
-  TrainOptions options = options_of(known, folder.config());
-  options.layout.train_all = true;
-  Trainer trainer(bench.device(), bench.ops(), nullptr, alone(), bench.stream(), options, 1);
-  fill_parameters(trainer.context(), trainer.parameters(), true, true, folder.fill(trainer.context()));
-  KnownSamples samples(known);
-  std::vector<double> losses;
-  for (int64_t i = 0; i < steps; ++i) {
-    trainer.step(i, samples);
-    trainer.context().compute.synchronize();
-    losses.push_back(trainer.result(i).loss);
-  }
-  return losses;
+  return KnownRun(bench, known, dir).losses(steps);
 }
 
 std::string error_of(const std::string& dir, int64_t layers = 0) {
@@ -74,17 +46,6 @@ void split(const Copied& copy) {
 const std::string kFull = "llama3-tiny-full";
 
 }  // namespace
-
-TEST_CASE("hf_folder: a model's 20 losses are those of transformers", "[hf_folder][llm]") {
-  const KnownModel known(kFull);
-  OpsBench bench("host");
-  const std::vector<double> losses = losses_of(bench, known.model(), known, 20);
-  for (size_t i = 0; i < 20; ++i) {
-    const double expected = known.facts.at("losses")[i];
-    INFO("step " << i << ": " << losses[i] << ", expected " << expected);
-    CHECK(std::abs(losses[i] - expected) <= 1e-4 * expected);
-  }
-}
 
 TEST_CASE("hf_folder: sharded, reordered and misaligned files are the same model (C25, C26)",
           "[hf_folder][llm]") {
@@ -277,13 +238,10 @@ TEST_CASE("hf_folder: theta is read from either place, and its absence is known 
 TEST_CASE("hf_folder: a trained model is written and read again", "[hf_folder][llm]") {
   const KnownModel known(kFull);
   OpsBench bench("host");
-  const HfFolder folder(known.model());
-  TrainOptions options = options_of(known, folder.config());
-  options.layout.train_all = true;
-  Trainer trainer(bench.device(), bench.ops(), nullptr, alone(), bench.stream(), options, 1);
-  fill_parameters(trainer.context(), trainer.parameters(), true, true, folder.fill(trainer.context()));
-  KnownSamples samples(known);
-  trainer.step(0, samples);
+  KnownRun run(bench, known);
+  run.losses(1);
+  Trainer& trainer = run.trainer();
+  const HfFolder& folder = run.folder();
   const Tree tree;
   const std::string dir = tree.root() + "/out";
   const auto write = [&](DType type, int64_t shard_bytes) {

@@ -2,14 +2,11 @@
 // PEFT and transformers. Hidden: it is run with TT_WRITE_FILES naming the folder.
 #include <cstdlib>
 
-#include "src/llm/hf_folder.h"
 #include "src/llm/hf_write.h"
 #include "src/llm/peft_write.h"
 #include "src/llm/safetensors_write.h"
-#include "src/llm/trainer.h"
 #include "verify/unit/alone.h"
-#include "verify/unit/llm_files.h"
-#include "verify/unit/llm_fixture.h"
+#include "verify/unit/known_run.h"
 
 using namespace tt;
 using namespace tt::test;
@@ -33,14 +30,10 @@ class Written {
  public:
   Written(const std::string& fixture, const std::string& kind)
       : known_(fixture), bench_("host"), folder_(known_.model()) {
-    TrainOptions o;
-    o.model = folder_.config();
-    o.batch = known_.facts.at("batch"), o.seq = known_.facts.at("seq"), o.steps = 3;
-    o.optimizer.lr = 1e-2;
-    o.layout.train_all = kind == "full";
     if (kind == "mixed") adapter_ = mixed(folder_.config());
     if (kind == "adapter") adapter_ = read_adapter(known_.adapter(), folder_.config());
-    o.layout.lora = adapter_.modules;
+    TrainOptions o = known_options(known_, folder_.config(), adapter_.modules);
+    o.optimizer.lr = 1e-2;
     trainer_ =
         std::make_unique<Trainer>(bench_.device(), bench_.ops(), nullptr, alone(), bench_.stream(), o, 1);
     const TrainContext& context = trainer_->context();
@@ -51,7 +44,7 @@ class Written {
     if (kind == "adapter")
       fill_parameters(context, trainer_->parameters(), true, false, adapter_.fill(context));
     KnownSamples samples(known_);
-    for (int64_t i = 0; i < o.steps; ++i) trainer_->step(i, samples);
+    for (int64_t i = 0; i < 3; ++i) trainer_->step(i, samples);
     context.compute.synchronize();
   }
 
@@ -64,18 +57,8 @@ class Written {
   }
   /// Of the first micro-batch.
   void write_logits(const std::string& path) {
-    const TrainContext& context = trainer_->context();
-    std::vector<float> logits;
-    trainer_->model().visit_logits([&](int64_t, const Matrix& stretch) {
-      REQUIRE(stretch.contiguous());
-      std::vector<float> values(static_cast<size_t>(stretch.count()));
-      context.device.copy(values.data(), stretch.data, values.size() * sizeof(float), context.compute);
-      context.compute.synchronize();
-      logits.insert(logits.end(), values.begin(), values.end());
-    });
     KnownSamples samples(known_);
-    trainer_->visit(0, samples);
-    context.compute.synchronize();
+    const std::vector<float> logits = logits_of(*trainer_, samples);
     const int64_t vocabulary = folder_.config().vocabulary;
     SafetensorsWriter writer(
         path, {{"logits", DType::f32, {static_cast<int64_t>(logits.size()) / vocabulary, vocabulary}}});

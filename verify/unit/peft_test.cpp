@@ -1,18 +1,14 @@
-// PEFT adapters: the fixtures train as PEFT trained them, settings mean what they mean to PEFT, and what is
-// damaged or not implemented is refused.
+// PEFT adapters: settings mean what they mean to PEFT, what is damaged or not implemented is refused, and
+// what is written is what PEFT would have written.
 #include "src/llm/peft.h"
 
 #include <chrono>
 #include <cmath>
 #include <set>
 
-#include "src/llm/hf_folder.h"
 #include "src/llm/peft_config.h"
 #include "src/llm/peft_write.h"
-#include "src/llm/trainer.h"
-#include "verify/unit/alone.h"
-#include "verify/unit/llm_files.h"
-#include "verify/unit/llm_fixture.h"
+#include "verify/unit/known_run.h"
 
 using namespace tt;
 using namespace tt::test;
@@ -21,39 +17,9 @@ namespace {
 
 using Fields = nlohmann::ordered_json;
 
-TrainOptions options_of(const KnownModel& known, const ModelConfig& config, const Adapter& adapter) {
-  const auto& adamw = known.facts.at("optimizer");
-  TrainOptions o;
-  o.model = config;
-  o.layout.lora = adapter.modules;
-  o.dropout = adapter.dropout;
-  o.batch = known.facts.at("batch"), o.seq = known.facts.at("seq"),
-  o.grad_accum = known.facts.at("grad_accum");
-  o.steps = known.facts.at("steps");
-  o.optimizer.lr = adamw.at("lr"), o.optimizer.eps = adamw.at("eps");
-  o.optimizer.beta1 = adamw.at("betas")[0], o.optimizer.beta2 = adamw.at("betas")[1];
-  o.optimizer.weight_decay = adamw.at("weight_decay");
-  o.optimizer.clip = 0;
-  return o;
-}
-
-std::vector<double> losses_of(const std::string& model, const std::string& adapter_dir,
-                              const KnownModel& known, int64_t steps) {
+std::vector<double> losses_of(const std::string& adapter, const KnownModel& known, int64_t steps) {
   OpsBench bench("host");
-  const HfFolder folder(model);
-  const Adapter adapter = read_adapter(adapter_dir, folder.config());
-  Trainer trainer(bench.device(), bench.ops(), nullptr, alone(), bench.stream(),
-                  options_of(known, folder.config(), adapter), 1);
-  fill_parameters(trainer.context(), trainer.parameters(), false, true, folder.fill(trainer.context()));
-  fill_parameters(trainer.context(), trainer.parameters(), true, false, adapter.fill(trainer.context()));
-  KnownSamples samples(known);
-  std::vector<double> losses;
-  for (int64_t i = 0; i < steps; ++i) {
-    trainer.step(i, samples);
-    trainer.context().compute.synchronize();
-    losses.push_back(trainer.result(i).loss);
-  }
-  return losses;
+  return KnownRun(bench, known, "", adapter).losses(steps);
 }
 
 const std::string kLora = "llama3-tiny-lora";
@@ -85,17 +51,6 @@ int64_t rank_of(const Adapter& adapter, size_t layer, Linear linear) {
 
 }  // namespace
 
-TEST_CASE("peft: an adapter's 20 losses are those of PEFT", "[peft][llm]") {
-  const std::string name = GENERATE(as<std::string>{}, "llama3-tiny-lora", "llama31-tiny-ropescaled-lora");
-  const KnownModel known(name);
-  const std::vector<double> losses = losses_of(known.model(), known.adapter(), known, 20);
-  for (size_t i = 0; i < 20; ++i) {
-    const double expected = known.facts.at("losses")[i];
-    INFO(name << " step " << i << ": " << losses[i] << ", expected " << expected);
-    CHECK(std::abs(losses[i] - expected) <= 1e-4 * expected);
-  }
-}
-
 TEST_CASE("peft: the rank-stabilised scale (C28)", "[peft][llm]") {
   const KnownModel known(kLora);
   const Copied stabilised(known.adapter()), doubled(known.adapter());
@@ -108,8 +63,8 @@ TEST_CASE("peft: the rank-stabilised scale (C28)", "[peft][llm]") {
   CHECK(a.summary() == "14 modules of rank 4, alpha 8, scale 4 (rsLoRA)");
   CHECK(b.summary() == "14 modules of rank 4, alpha 16, scale 4");
   CHECK(read_adapter(known.adapter(), tiny()).summary() == "14 modules of rank 4, alpha 8, scale 2");
-  const std::vector<double> losses = losses_of(known.model(), stabilised.dir(), known, 20);
-  CHECK(losses == losses_of(known.model(), doubled.dir(), known, 20));
+  const std::vector<double> losses = losses_of(stabilised.dir(), known, 20);
+  CHECK(losses == losses_of(doubled.dir(), known, 20));
   CHECK(std::abs(losses[19] - known.facts.at("losses")[19].get<double>()) > 1e-3);
 }
 
@@ -368,12 +323,10 @@ TEST_CASE("peft: a written adapter has the keys, shapes and settings of PEFT's o
   const std::string name = GENERATE(as<std::string>{}, "llama3-tiny-lora", "llama31-tiny-ropescaled-lora");
   const KnownModel known(name);
   OpsBench bench("host");
-  const HfFolder folder(known.model());
-  const Adapter adapter = read_adapter(known.adapter(), folder.config());
-  Trainer trainer(bench.device(), bench.ops(), nullptr, alone(), bench.stream(),
-                  options_of(known, folder.config(), adapter), 1);
-  fill_parameters(trainer.context(), trainer.parameters(), false, true, folder.fill(trainer.context()));
-  fill_parameters(trainer.context(), trainer.parameters(), true, false, adapter.fill(trainer.context()));
+  KnownRun run(bench, known);
+  Trainer& trainer = run.trainer();
+  const HfFolder& folder = run.folder();
+  const Adapter& adapter = run.adapter();
   const Tree tree;
   const std::string dir = tree.root() + "/out";
   const auto write = [&] {
